@@ -275,26 +275,24 @@ def _find_own_reservations(
         return _Own((), {})
     ids = {hold.reservation_id for hold in own}
     purchases = [purchase for purchase in book.purchases if purchase.id in ids]
-    return _Own(
-        own, {node.id: _find_serving(purchases, node) for node in unit.nodes.list_reserved()}
-    )
-
-
-def _find_serving(purchases: Sequence[Purchase], node: Node) -> Sequence[Purchase]:
-    """The reservations that a node runs in, or will run in wherever it is created; none if that
-    depends on the zone."""
-    zones = (
-        [node.zone]
-        if node.zone
-        else [z for hardware in node.spec.possible_hardware for z in hardware.zones]
-    )
-    found = {
-        tuple(
-            p for p in purchases if p.serves_pool(pool_for(node.spec, zone), node.spec.generation)
+    inside: dict[str, Sequence[Purchase]] = {}
+    for node in unit.nodes.list_reserved():
+        zones = (
+            [node.zone]
+            if node.zone
+            else [zone for hardware in node.spec.possible_hardware for zone in hardware.zones]
         )
-        for zone in zones
-    }
-    return found.pop() if len(found) == 1 else ()
+        by_zone = {
+            tuple(
+                purchase
+                for purchase in purchases
+                if purchase.serves_pool(pool_for(node.spec, zone), node.spec.generation)
+            )
+            for zone in zones
+        }
+        # A node without a zone runs in none of them if that depends on the zone.
+        inside[node.id] = by_zone.pop() if len(by_zone) == 1 else ()
+    return _Own(own, inside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,10 +204,21 @@ class BudgetService:
         standings = self._list_standings(some)
         with self._units.reading() as unit:
             alerts = unit.alerts.find_by_budgets([budget.id for budget in some])
-        return [
-            self._build_status(budget, standing, alerts.get(budget.id, {}))
-            for budget, standing in zip(some, standings, strict=True)
-        ]
+        statuses = []
+        for budget, standing in zip(some, standings, strict=True):
+            warnings = tuple(filter(None, [describe_silence(budget, mails=self._reach.mails)]))
+            if standing is None:
+                statuses.append(BudgetStatus(budget, None, warnings=warnings))
+                continue
+            of_period = {
+                kind: alert
+                for kind, alert in alerts.get(budget.id, {}).items()
+                if alert.period == standing.window.start
+            }
+            fired = tuple(alert for alert in of_period.values() if alert.fired_at is not None)
+            deletion_at = deletes_at(budget, of_period.get(EXCEEDED))
+            statuses.append(BudgetStatus(budget, standing, fired, deletion_at, warnings))
+        return statuses
 
     def list_histories(self, some: Sequence[Budget]) -> Sequence[BudgetHistory]:
         """Each of the budgets in full."""
@@ -325,18 +336,6 @@ class BudgetService:
     def _read_status(self, budget: Budget) -> BudgetStatus:
         (found,) = self.list_statuses([budget])
         return found
-
-    def _build_status(
-        self, budget: Budget, standing: BudgetStanding | None, alerts: Mapping[str, Alert]
-    ) -> BudgetStatus:
-        warnings = tuple(filter(None, [describe_silence(budget, mails=self._reach.mails)]))
-        if standing is None:
-            return BudgetStatus(budget, None, warnings=warnings)
-        here = {k: one for k, one in alerts.items() if one.period == standing.window.start}
-        fired = tuple(alert for alert in here.values() if alert.fired_at is not None)
-        return BudgetStatus(
-            budget, standing, fired, deletes_at(budget, here.get(EXCEEDED)), warnings
-        )
 
     def _retry_stale(self, work: Callable[[Unit], T], *, once: bool = False) -> T:
         return run_with_retries(self._units, work, "the budget", once=once)

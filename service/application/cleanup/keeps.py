@@ -97,7 +97,13 @@ class KeepService:
             unit.events.add(Event(node.id, now, "asked", message, actor or CALLER))
             after = unit.nodes.save(replace(without_keep(node), next_try_at=now))
             admission.extend_hold(unit, after, now, self._prices, now)
-            return KeptNode(after, _list_next_ends(after, now))
+            next_ends: tuple[str, ...] = ()
+            if after.ends_after_keep:
+                why = f"because only the keep prevented it: {after.ends_after_keep}"
+                next_ends = (f"the node is deleted next, {why}",)
+            elif after.deletes_at is not None and after.deletes_at <= now:
+                next_ends = ("the node is deleted after a notice: its time to live has expired",)
+            return KeptNode(after, next_ends)
 
         return change_node(self._units, self._clock, node_id, version, end_and_record)
 
@@ -126,14 +132,3 @@ def _describe_not_kept(node: Node, now: int) -> str:
     if keep is not None and keep.is_active(now):
         return f"node {node.name} is kept by {keep.reason}; remove that label to end the keep"
     return f"node {node.name} is not kept"
-
-
-def _list_next_ends(node: Node, now: int) -> tuple[str, ...]:
-    """What ends the node after its keep has ended."""
-    if node.ends_after_keep:
-        return (
-            f"the node is deleted next, because only the keep prevented it: {node.ends_after_keep}",
-        )
-    if node.deletes_at is not None and node.deletes_at <= now:
-        return ("the node is deleted after a notice: its time to live has expired",)
-    return ()

@@ -125,7 +125,13 @@ class PolicyService:
                 raise Conflict(f"there are {MAX_POLICIES} policies; delete one first")
             told = before.recipients
             if recipients is not None:
-                told = _with_known_secrets(recipients, before.recipients)
+                secrets = {known.webhook: known.secret for known in told if known.webhook}
+                told = tuple(
+                    replace(to, secret=to.secret or secrets.get(to.webhook, ""))
+                    if to.webhook
+                    else to
+                    for to in recipients
+                )
                 self._check_recipients(told, before.recipients)
             after = replace(before, rule=rule, recipients=told, updated_at=self._clock())
             return unit.idle_policies.save(after)
@@ -188,18 +194,6 @@ def _get_or_shipped(unit: Unit, scope: str) -> Policy:
         if scope != DEFAULT:
             raise
     return replace(SHIPPED, version=unit.idle_policies.read_version(DEFAULT))
-
-
-def _with_known_secrets(
-    wanted: Sequence[Recipient], before: Sequence[Recipient]
-) -> tuple[Recipient, ...]:
-    known = {recipient.webhook: recipient.secret for recipient in before if recipient.webhook}
-    return tuple(
-        replace(recipient, secret=recipient.secret or known.get(recipient.webhook, ""))
-        if recipient.webhook
-        else recipient
-        for recipient in wanted
-    )
 
 
 def _check_version(policy: Policy, version: int | None) -> None:

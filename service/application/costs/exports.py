@@ -14,13 +14,11 @@ from service.application.pricing.commitments import read_lines
 from service.domain.clock import HOUR, Clock
 from service.domain.commitments.billing import CommittedBill, billed_hours
 from service.domain.commitments.coverage import price_commitments
-from service.domain.costs.charge import Charge
 from service.domain.costs.focus import Account, Version, format_header, format_lines
 from service.domain.errors import RateLimited
-from service.domain.pricing.price_book import PriceBook
 from service.domain.time_window import Window, parse_window
 from service.store.pricebook import PriceShelf
-from service.store.unit import Unit, Units
+from service.store.unit import Units
 
 AT_ONCE = 4
 """Files that are written at once: each holds a connection for as long as its reader takes."""
@@ -62,9 +60,13 @@ class ExportService:
             book, now = self._prices.get_book(unit), self._clock()
             price_of = lru_cache(CHUNK)(book.with_id)
             charges = unit.charges.iter_billed(window.start, window.end, price_of)
-            written = format_lines(
-                self._account, _apply_commitments(unit, charges, window, book, now), now
-            )
+            some, _ = price_commitments(unit.commitments.list_standing(), book)
+            if some:
+                over = Window(window.start, max(window.start, min(window.end + HOUR, now)))
+                known = read_lines(unit, some, over, book)
+                hours = billed_hours(window, known, now)
+                charges = CommittedBill(known, some, book, hours).bill_charges(charges)
+            written = format_lines(self._account, charges, now)
             yield format_header(version)
             while piece := "".join(islice(written, CHUNK)):
                 yield piece
@@ -77,14 +79,3 @@ class ExportService:
             yield
         finally:
             self._places.release()
-
-
-def _apply_commitments(
-    unit: Unit, charges: Iterator[Charge], window: Window, book: PriceBook, now: int
-) -> Iterator[Charge]:
-    """The charges with the current commitments applied; unchanged if there are none."""
-    some, _ = price_commitments(unit.commitments.list_standing(), book)
-    over = Window(window.start, max(window.start, min(window.end + HOUR, now)))
-    known = read_lines(unit, some, over, book)
-    hours = billed_hours(window, known, now)
-    return CommittedBill(known, some, book, hours).bill_charges(charges) if some else charges

@@ -250,10 +250,15 @@ class ForecastService:
     def _plan_usages(self, unit: Unit, end: int, at: _At) -> _Planned:
         """Open usage, each with its expected end, for all scopes."""
         running = self._parts.get_or_make(("open", at), lambda: _read_open(unit, at.now))
-        planned = [
-            _with_planned_end(usage, running.nodes.get(usage.node_id), at.now, end)
-            for usage in running.usages
-        ]
+        planned = []
+        for usage in running.usages:
+            node, gone_at = running.nodes.get(usage.node_id), None
+            # Now, if the deletion was requested; at the time to live, or once the node is not kept
+            # any more; or not before the end.
+            if node is not None:
+                gone_at = at.now if node.delete_requested_at is not None else goes_at(node)
+            until = max(at.now, min(end, end if gone_at is None else gone_at))
+            planned.append(replace(usage, end=until) if usage.end is None else usage)
         whose = running.whose
         metered = RunningMeters(make_meters(planned, at.book, end, whose), whose)
         return _Planned(metered, running.nodes, running.bought)
@@ -365,18 +370,6 @@ def _read_open(unit: Unit, now: int) -> _Open:
     nodes = unit.nodes.find_many({usage.node_id for usage in usages})
     bought = bool(unit.reservations.list_standing())
     return _Open(usages, unit.attributions.list_running(), nodes, bought)
-
-
-def _with_planned_end(usage: Usage, node: Node | None, now: int, end: int) -> Usage:
-    """The usage with its expected end."""
-    if usage.end is not None:
-        return usage
-    # Now, if the deletion was requested; at the time to live, or once the node is not kept any
-    # more; or not before the end.
-    gone_at = None
-    if node is not None:
-        gone_at = now if node.delete_requested_at is not None else goes_at(node)
-    return replace(usage, end=max(now, min(end, end if gone_at is None else gone_at)))
 
 
 def _only_of(scope: str) -> Only:

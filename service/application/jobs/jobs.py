@@ -237,15 +237,11 @@ class JobService:
                 unit, wanted, job_id, actor, lambda _: remember(job_id)
             )
         remember(job_id)
-        job = self._place_on_node(unit, wanted.submission, job_id, now)
-        unit.jobs.add(job, None)
-        return job
-
-    def _place_on_node(self, unit: Unit, submission: Submission, job_id: str, now: int) -> Job:
-        found = _find_node(unit, submission.node)
+        submission = wanted.submission
+        node_id = _find_node(unit, submission.node).id
         # The end of a node locks the row too: this job commits before it, or is refused.
-        unit.nodes.lock(found.id)
-        node = unit.nodes.get(found.id)
+        unit.nodes.lock(node_id)
+        node = unit.nodes.get(node_id)
         check_node(node, submission.spec)
         if submission.project and submission.project != node.spec.project:
             raise Conflict(f"node {node.name} is in project {node.spec.project}; leave out project")
@@ -262,7 +258,10 @@ class JobService:
         admission.check_job(unit, node, job, self._prices, now)
         holder = unit.jobs.find_claim(node.id)
         first, before = unit.jobs.line_before(job)
-        return with_wait_detail(job, node, first, before, "" if holder is None else holder.job_id)
+        holder_id = "" if holder is None else holder.job_id
+        job = with_wait_detail(job, node, first, before, holder_id)
+        unit.jobs.add(job, None)
+        return job
 
     def _write_with_own_node(
         self,

@@ -14,7 +14,7 @@ from service.domain.metering.running import PriceParts, price_parts_of
 from service.domain.nodes.legacy import not_included
 from service.domain.nodes.node import Node
 from service.domain.pricing.burn import burn_of
-from service.domain.pricing.price_book import Price, PriceBook, ReservedPrice
+from service.domain.pricing.price_book import PriceBook, ReservedPrice
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +138,13 @@ def cost_of(
 def _iter_rates(node: Node, parts: PriceParts, book: PriceBook, now: int) -> Iterator[BurnRate]:
     for line in parts.list_lines():
         what = line.sku.generation if line.sku.is_vm else node.spec.accelerator_type
-        price = _unit_price(book.find_price(line.sku, now))
-        yield BurnRate(what, is_vm=line.sku.is_vm, units=line.units, price=price)
-
-
-def _unit_price(price: Price | None) -> int | None:
-    return None if price is None else price.per_chip_hour
+        price = book.find_price(line.sku, now)
+        yield BurnRate(
+            what,
+            is_vm=line.sku.is_vm,
+            units=line.units,
+            price=None if price is None else price.per_chip_hour,
+        )
 
 
 def _cost_lines(found: Sequence[Meter]) -> Iterator[CostLine]:

@@ -9,7 +9,6 @@ from typing import Any
 from service.application.health import RunningSum, sum_running
 from service.domain.clock import HOUR, floor_to
 from service.domain.pricing.burn import burn_of
-from service.domain.pricing.price_book import PriceBook
 from service.store.idle_fleet import sum_rates
 from service.store.node_list import ANY, NodeFilter, decode_parts
 from service.store.pricebook import PriceShelf
@@ -56,7 +55,10 @@ def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery
     """One page of the nodes that match. Raises Rejected for an invalid token."""
     book, found, only = shelf.get_book(unit), unit.sorted_nodes, query.only
     numbers = found.count_by_price(only)
-    rates = {key: _rate_of_slice(key, book, now) for key in numbers if key}
+    rates: dict[str, int] = {}  # nano-dollars an hour of one slice; 0 if a price is unknown
+    for key in filter(None, numbers):
+        parts = decode_parts(key)
+        rates[key] = (burn_of(parts.list_lines(), book, now) or 0) // parts.slices
     ids, more = found.list_ids(only, query.order, query.size, query.token, rates, now)
     slots = unit.idle_rollups.count_slots(ids, floor_to(now - USED_SECONDS, HOUR))
     return SortedPage(
@@ -69,9 +71,3 @@ def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery
         choices=found.list_choices(NodeFilter(live=only.live, ended=only.ended)),
         as_of=now,
     )
-
-
-def _rate_of_slice(key: str, book: PriceBook, now: int) -> int:
-    """Nano-dollars an hour of one slice with this price key; 0 if a price is unknown."""
-    parts = decode_parts(key)
-    return (burn_of(parts.list_lines(), book, now) or 0) // parts.slices

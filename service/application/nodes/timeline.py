@@ -99,7 +99,9 @@ def list_state_runs(
     for at, state in sorted(marks, key=lambda mark: mark[0]):
         start, before = max(at, node.created_at), joined[-1][1] if joined else ""
         if before == NodeState.READY:
-            start = _find_use_end(intervals, joined[-1][0], start)
+            ends = [usage.end for usage in intervals if usage.end is not None]
+            since = joined[-1][0]
+            start = max((ended for ended in ends if since < ended <= start), default=start)
         if before != state:
             joined.append((start, state))
     return tuple(_iter_runs(joined, end))
@@ -142,13 +144,3 @@ def _iter_seen(
         state = _STATE.match(event.message)
         if state is not None:
             yield event.at, state[0]
-
-
-def _find_use_end(intervals: Iterable[Usage], start: int, until: int) -> int:
-    """The end of the use that began by `start`, if it lies before `until`; else `until`."""
-    ends = [
-        interval.end
-        for interval in intervals
-        if interval.end is not None and start < interval.end <= until
-    ]
-    return max(ends, default=until)
