@@ -112,7 +112,19 @@ def _list_causes(
             f" {format_dollars(value)} of {format_dollars(amount)} {what}",
         )
     if budget.burn_rate is not None:
-        yield _burn_rate(budget, budget.burn_rate, standing, paces)
+        # The pace of each window relative to the even pace, in whole numbers.
+        times, length = budget.burn_rate, standing.window.end - standing.window.start
+        pairs = [
+            (spent * length * 100, amount * seconds)
+            for spent, seconds in zip(paces, PACES, strict=True)
+        ]
+        yield _Cause(
+            BURN_RATE,
+            all(spent > times * 100 * even for spent, even in pairs),
+            any(spent < (times * 100 - HYSTERESIS) * even for spent, even in pairs),
+            f"the budget {budget.name!r} is being spent more than {times} times as fast as it"
+            f" lasts: {format_dollars(paces[0])} in the last hour",
+        )
     yield _Cause(
         EXCEEDED,
         standing.spent > amount,
@@ -120,24 +132,6 @@ def _list_causes(
         f"the budget {budget.name!r} is exceeded:"
         f" {format_dollars(standing.spent)} of {format_dollars(amount)} spent"
         f"{_describe_consequence(budget, standing.as_of)}",
-    )
-
-
-def _burn_rate(
-    budget: Budget, times: int, standing: BudgetStanding, paces: tuple[int, int]
-) -> _Cause:
-    """The cause by the pace of each window relative to the even pace, in whole numbers."""
-    length = standing.window.end - standing.window.start
-    pairs = [
-        (spent * length * 100, budget.amount * seconds)
-        for spent, seconds in zip(paces, PACES, strict=True)
-    ]
-    return _Cause(
-        BURN_RATE,
-        all(spent > times * 100 * even for spent, even in pairs),
-        any(spent < (times * 100 - HYSTERESIS) * even for spent, even in pairs),
-        f"the budget {budget.name!r} is being spent more than {times} times as fast as it lasts:"
-        f" {format_dollars(paces[0])} in the last hour",
     )
 
 

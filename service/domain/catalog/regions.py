@@ -20,14 +20,9 @@ def region_name(region: str) -> str:
     return _names_by_region().get(region, region)
 
 
-@cache
-def _regions_by_name() -> dict[str, str]:
-    return {name: region for region, name in _names_by_region().items()}
-
-
 def region_named(name: str) -> str:
     """The id of the Google region with that name: Iowa is `us-central1`; empty if there is none."""
-    return _regions_by_name().get(name, "")
+    return next((region for region, known in _names_by_region().items() if known == name), "")
 
 
 def is_region(region: str) -> bool:

@@ -64,9 +64,23 @@ def describe_named(name: str, accelerator: AcceleratorType) -> str:
     return f"took {name}, which was requested by name: {fits}"
 
 
+_DOUBTS = {
+    ImageStanding.DOCUMENTED: "",
+    ImageStanding.OBSERVED: "is not in Google's documentation; it was only seen in use",
+    ImageStanding.DROPPED: (
+        "is no longer in Google's documentation; the cloud may not have it any more"
+    ),
+    ImageStanding.DERIVED: "is a name that follows from others; it was never seen in use",
+    ImageStanding.LEGACY: "is a legacy image, superseded for this hardware",
+    ImageStanding.NIGHTLY: "changes every night, so two nodes may get different software",
+    ImageStanding.UNOBSERVED: "was never seen in use; the cloud may not have it",
+}
+"""The warning about an image that Google's documentation does not recommend today."""
+
+
 def list_warnings(image: Image, accelerator: AcceleratorType) -> list[str]:
     """The reasons to doubt the image of a runtime version that fits; empty if there are none."""
-    doubt = _describe_doubt(image.standing)
+    doubt = _DOUBTS[image.standing]
     found = [f"{image.name} {doubt}."] if doubt else []
     if accelerator.generation in image.reported_on:
         found.append(f"Users reported: {image.report}. Try it before you rely on it.")
@@ -155,22 +169,3 @@ def _why_this_api(best: Image, others: Sequence[Image]) -> tuple[str, ...]:
         ),
         f"Take {twin} if the program uses the TPU embedding API: it needs the stream executor.",
     )
-
-
-def _describe_doubt(standing: ImageStanding) -> str:  # noqa: PLR0911 - one sentence for each standing
-    """The warning about an image that Google's documentation does not recommend today."""
-    match standing:
-        case ImageStanding.DOCUMENTED:
-            return ""
-        case ImageStanding.OBSERVED:
-            return "is not in Google's documentation; it was only seen in use"
-        case ImageStanding.DROPPED:
-            return "is no longer in Google's documentation; the cloud may not have it any more"
-        case ImageStanding.DERIVED:
-            return "is a name that follows from others; it was never seen in use"
-        case ImageStanding.LEGACY:
-            return "is a legacy image, superseded for this hardware"
-        case ImageStanding.NIGHTLY:
-            return "changes every night, so two nodes may get different software"
-        case ImageStanding.UNOBSERVED:
-            return "was never seen in use; the cloud may not have it"

@@ -76,7 +76,20 @@ class CommittedBill:
             yield from self._split_charge(charge)
         for hour in range(self._hours.start, self._hours.end, HOUR):
             for priced in self._some:
-                yield from self._charge_fee(priced, hour)
+                its = priced.commitment
+                start, end = max(hour, its.start), min(hour + HOUR, its.end)
+                if start >= end:
+                    continue
+                fee, chip_seconds = fee_in(its, priced.rate, start, end), its.chips * (end - start)
+                used = self._used.get((its.id, hour), NOTHING)
+                paid = self._make_fee_charge(priced, start, end)
+                yield paid._replace(quantity=chip_seconds, amount=fee, effective=0)
+                unused, unused_seconds = fee - used.cost, chip_seconds - used.chip_seconds
+                if unused or unused_seconds:
+                    resource = replace(paid.resource, committed=committed_use(its, Status.UNUSED))
+                    yield paid._replace(
+                        resource=resource, quantity=unused_seconds, amount=0, effective=unused
+                    )
 
     def _split_charge(self, charge: Charge) -> Iterator[Charge]:
         """The covered parts of a charge, by commitment, then the rest.
@@ -136,22 +149,6 @@ class CommittedBill:
             for its_id, part in line.covered_in(cut.start, cut.end).items():
                 found[slot][its_id] = found[slot].get(its_id, NOTHING).plus(part)
         return found
-
-    def _charge_fee(self, priced: PricedCommitment, hour: int) -> Iterator[Charge]:
-        its = priced.commitment
-        start, end = max(hour, its.start), min(hour + HOUR, its.end)
-        if start >= end:
-            return
-        whole = fee_in(its, priced.rate, start, end)
-        used = self._used.get((its.id, hour), NOTHING)
-        paid = self._make_fee_charge(priced, start, end)
-        yield paid._replace(quantity=its.chips * (end - start), amount=whole, effective=0)
-        unused = whole - used.cost, its.chips * (end - start) - used.chip_seconds
-        if any(unused):
-            resource = replace(paid.resource, committed=committed_use(its, Status.UNUSED))
-            yield paid._replace(
-                resource=resource, quantity=unused[1], amount=0, effective=unused[0]
-            )
 
     def _make_fee_charge(self, priced: PricedCommitment, start: int, end: int) -> Charge:
         """The fee of [start, end) without quantities. Its price is the contract's or the listed."""

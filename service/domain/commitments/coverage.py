@@ -123,7 +123,10 @@ class CoverageLine:
             stretch = self._stretches[number]
             if stretch.start >= end:
                 break
-            for anchor, left, right in _split_by_day(stretch, start, end):
+            first, last = max(start, stretch.start), min(end, stretch.end)
+            edges = [first, *range(floor_to(first, DAY) + DAY, last, DAY), last]
+            for left, right in pairwise(edges):  # each part lies within one UTC day
+                anchor = max(stretch.start, floor_to(left, DAY))
                 for key, part in self._cover_part(stretch.shares, anchor, left, right):
                     found[key] = found[key].plus(part)
         return found
@@ -145,14 +148,6 @@ class CoverageLine:
             avoided = (until[1] - before[1]) - (until[0] - before[0])
             yield key, CoveredUsage(covering * (end - start), avoided, paid[1] - paid[0])
             before = until
-
-
-def _split_by_day(stretch: CoveredStretch, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The parts of a stretch in [start, end), each within one UTC day: (anchor, start, end)."""
-    start, end = max(start, stretch.start), min(end, stretch.end)
-    edges = [start, *range(floor_to(start, DAY) + DAY, end, DAY), end]
-    for left, right in pairwise(edges):
-        yield max(stretch.start, floor_to(left, DAY)), left, right
 
 
 def _merge_windows(windows: Iterable[Window]) -> Iterator[Window]:

@@ -88,7 +88,23 @@ def only_of(texts: Iterable[str]) -> dict[str, list[str]]:
     """Filters such as `team:vision` and `label:run:17` as the accepted values by dimension."""
     only: dict[str, list[str]] = {}
     for text in words_of(texts):
-        name, value = _parse_condition(text)
+        name, colon, value = text.partition(":")
+        if name == "label":
+            key, colon, value = value.partition(":")
+            name = f"{LABEL}{key}"
+        if not colon:
+            raise Rejected(
+                f"{text[:80]!r} is not a filter; write dimension:value, as in team:vision, and \\,"
+                " for a comma within a value",
+                field="filter",
+            )
+        try:
+            check_dimensions((name,))
+        except Rejected as error:
+            raise Rejected(
+                f"{name[:80]!r} is not a dimension to filter costs by",
+                **{**error.facts, "field": "filter"},
+            ) from None
         only.setdefault(name, []).append(value)
     return only
 
@@ -101,25 +117,3 @@ def condition_of(name: str, value: str) -> str:
 def escape_word(word: str) -> str:
     """The value of a dimension with commas and backslashes escaped, as `words_of` reads it."""
     return re.sub(r"([\\,])", r"\\\1", word)
-
-
-def _parse_condition(text: str) -> tuple[str, str]:
-    """`team:vision` and `label:run:17` as (dimension, value)."""
-    name, colon, value = text.partition(":")
-    if name == "label":
-        key, colon, value = value.partition(":")
-        name = f"{LABEL}{key}"
-    if not colon:
-        raise Rejected(
-            f"{text[:80]!r} is not a filter; write dimension:value, as in team:vision, and \\, for"
-            " a comma within a value",
-            field="filter",
-        )
-    try:
-        check_dimensions((name,))
-    except Rejected as error:
-        raise Rejected(
-            f"{name[:80]!r} is not a dimension to filter costs by",
-            **{**error.facts, "field": "filter"},
-        ) from None
-    return name, value

@@ -313,6 +313,15 @@ def _unknown_sku_cells(resource: Resource, price_id: str) -> str:
 def _resource_cells(of: Resource) -> str:
     is_node = of.kind in (ChargeKind.TPU_VM, ChargeKind.TPU_NODE)
     use = "Unused" if of.kind is ChargeKind.RESERVATION else "Used"
+    # Id, name, category, type, status and unit of the committed-use discount or the calendar-mode
+    # reservation behind the price. A fee has no status.
+    commitment: Row = ("",) * 6
+    if of.committed is not None:
+        by = of.committed
+        commitment = (by.id, by.name, "Usage", by.type, by.status, _ALWAYS["PricingUnit"])
+    elif of.commitment:
+        name = of.commitment.rpartition("/")[2]
+        commitment = (of.commitment, name, *_COMMITMENT, use, _ALWAYS["PricingUnit"])
     return _format_cells(
         of.path,
         of.name,
@@ -326,27 +335,11 @@ def _resource_cells(of: Resource) -> str:
         _pricing_category(of),
         of.reservation,
         use if of.reservation else "",
-        *_commitment_cells(of),
+        *commitment,
         of.accelerator_type if is_node else "",
         of.accelerator_type if of.kind is ChargeKind.MACHINE else "",
         of.model,
     )
-
-
-def _commitment_cells(of: Resource) -> Row:
-    """Id, name, category, type, status and unit of the discount or reservation behind the price.
-
-    That is a committed-use discount or a calendar-mode reservation. All cells are empty if there is
-    none. A fee has no status.
-    """
-    if of.committed is not None:
-        use = of.committed
-        return use.id, use.name, "Usage", use.type, use.status, _ALWAYS["PricingUnit"]
-    if not of.commitment:
-        return ("",) * 6
-    name = of.commitment.rpartition("/")[2]
-    status = "Unused" if of.kind is ChargeKind.RESERVATION else "Used"
-    return of.commitment, name, *_COMMITMENT, status, _ALWAYS["PricingUnit"]
 
 
 @lru_cache(_KEPT)

@@ -65,7 +65,11 @@ def _list_price_changes(
     """The changes of list prices that `used` hardware had. A price that was never in force is no
     change. A price that counts in several zones is listed once."""
     changes: dict[tuple[str, int], tuple[Price, Price]] = {}
-    for sku in {sku for hardware in used for sku in _list_skus(hardware)}:
+    skus: set[Sku] = set()
+    for hardware in used:  # sold as chips, as whole devices, or as a machine type
+        plain = Sku(hardware.generation, hardware.model, region_of(hardware.zone))
+        skus |= {plain, replace(plain, single_device=True), replace(plain, is_vm=True)}
+    for sku in skus:
         # A change at the first second of the window shows only beside the second before.
         for before, after in pairwise(book.list_cuts(sku, window.start - 1, window.end)):
             if before.price is not None and after.price is not None:
@@ -76,9 +80,3 @@ def _list_price_changes(
             what = f"{new.generation} {new.model} in {new.region}"
             change = f"{format_dollars(old.nanos)} to {format_dollars(new.nanos)}"
             yield CostMarker(floor_to(at, DAY), f"the list price of {what} changes from {change}")
-
-
-def _list_skus(used: UsedHardware) -> Iterator[Sku]:
-    """The products that the hardware can be: chips, whole devices, or a machine type."""
-    plain = Sku(used.generation, used.model, region_of(used.zone))
-    yield from (plain, replace(plain, single_device=True), replace(plain, is_vm=True))

@@ -55,7 +55,10 @@ def observe_node(node: Node, sight: CloudNode, running: Usage | None, poll: Poll
     if usage is not None and is_seen and after.up_since is None:
         first = usage.start if after.ready_at is None else after.ready_at
         after = replace(after, up_since=usage.start, ready_at=first)
-    instant = _exact_instant(running, usage)
+    instant: int | None = None  # by the cloud's operations; None if only polls bound it
+    if usage is not None and usage != running:
+        ending = (usage.start, usage.start_hi) if usage.end is None else (usage.end, usage.end_lo)
+        instant = ending[0] if ending[0] == ending[1] else None
     if instant is not None and after.state != node.state:
         after = replace(after, state_since=instant)
     events = _list_events(node, after, sight, poll.now)
@@ -112,15 +115,6 @@ def state_of_absent_node(node: Node, queue: QueuedResource) -> str:
     return NodeState.DELETING if leaving else NodeState.TERMINATED
 
 
-def _exact_instant(running: Usage | None, usage: Usage | None) -> int | None:
-    """The instant of the change by the cloud's operations; None if only polls bound it."""
-    if usage is None or usage == running:
-        return None
-    if usage.end is None:
-        return usage.start if usage.start == usage.start_hi else None
-    return usage.end if usage.end == usage.end_lo else None
-
-
 def usage_of_gone(node: Node, running: Usage | None, poll: Poll) -> Usage | None:
     """The closed usage of a node that is observed to be gone. It is the running one, or one that no
     poll saw.
@@ -137,8 +131,18 @@ def usage_of_gone(node: Node, running: Usage | None, poll: Poll) -> Usage | None
     # Whether the create or start that was under way has failed by the cloud's operations.
     verb = _COMES_UP_BY.get(node.state)
     has_failed = any(op.verb == verb and op.error is not None for op in poll.operations)
-    granted = _may_have_been_granted(node, poll)
-    if not granted and (node.state not in _MAY_TURN_READY or has_failed):
+    # Whether the queued resource was accepted and may have run nodes between two polls. Nothing is
+    # left of the queued resource, and nothing says when it ended.
+    may_be_granted = (
+        node.spec.queued
+        and bool(node.operation)
+        and node.up_since is None
+        and node.state in _BEFORE_GRANTED
+        and node.queue_state in _MAY_BE_GRANTED
+        and poll.now - poll.previous > GRANTED_WITHIN
+        and not poll.refused
+    )
+    if not may_be_granted and (node.state not in _MAY_TURN_READY or has_failed):
         return None
     supposed = _close_usage(_open_usage(node, poll), poll)
     assert supposed.end is not None
@@ -262,22 +266,6 @@ unseen. A request that was seen in line is not in the set: it may have waited th
 GRANTED_WITHIN = 60
 """Google needs longer than so many seconds to grant a queued resource, start its nodes and preempt
 them."""
-
-
-def _may_have_been_granted(node: Node, poll: Poll) -> bool:
-    """Whether its queued resource was accepted and may have run nodes between two polls.
-
-    Nothing is left of the queued resource, and nothing says when it ended.
-    """
-    return (
-        node.spec.queued
-        and bool(node.operation)
-        and node.up_since is None
-        and node.state in _BEFORE_GRANTED
-        and node.queue_state in _MAY_BE_GRANTED
-        and poll.now - poll.previous > GRANTED_WITHIN
-        and not poll.refused
-    )
 
 
 def _list_events(before: Node, after: Node, sight: CloudNode, now: int) -> tuple[Event, ...]:

@@ -193,6 +193,11 @@ def assess_node(
         subject = replace(subject, applied=with_waste(subject.applied, verdict.waste))
     is_told = subject.applied.is_own or subject.can_tell
     course = _find_course(subject, now)
+    # A keep may have begun and ended after the notice without an assessment in between. The notice
+    # then does not count, as if the keep had been seen.
+    noticed = None if course.told is None else course.notified_at
+    kept_until = None if subject.keep is None else subject.keep.until
+    was_kept = noticed is not None and kept_until is not None and noticed < kept_until <= now
     moved = advance_course(
         course,
         verdict,
@@ -201,7 +206,7 @@ def assess_node(
         times.telemetry,
         is_warm=now >= counts_from(node, times),
         is_told=is_told,
-        is_kept=is_kept(subject, now) or _was_kept_unseen(subject, course, now),
+        is_kept=is_kept(subject, now) or was_kept,
     )
     watched = WatchedNode(
         course=moved.course,
@@ -257,15 +262,6 @@ def _find_course(subject: IdleSubject, now: int) -> IdleCourse:
 def is_kept(subject: IdleSubject, now: int) -> bool:
     """Whether a keep holds the node at its assessment."""
     return subject.keep is not None and subject.keep.is_active(now)
-
-
-def _was_kept_unseen(subject: IdleSubject, course: IdleCourse, now: int) -> bool:
-    """Whether a keep began and ended after the notice without an assessment in between. The notice
-    then does not count, as if the keep had been seen."""
-    until = None if subject.keep is None else subject.keep.until
-    if until is None or course.notified_at is None or course.told is None:
-        return False
-    return course.notified_at < until <= now
 
 
 def list_holders(subject: IdleSubject, verdict: IdleVerdict, now: int) -> list[Holder]:

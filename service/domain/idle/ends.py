@@ -108,29 +108,25 @@ def ends_of(outlook: EndOutlook, now: int) -> tuple[End, ...]:
     keep = keep_of_node(node)
     google: End | None = None
     budget: End | None = None
+    job: End | None = None
     if (cloud_at := cloud_ends_at(node)) is not None:
         google = End(EndCause.GOOGLE, "Google ends a flex-start node", cloud_at)
     if outlook.budgets:  # the budget that deletes the node first; no hold applies to budgets
         name, at = min(outlook.budgets.items(), key=lambda item: (item[1], item[0]))
         budget = End(EndCause.BUDGET, describe_exceeded(name), at)
+    if waits_for_job_end(node):
+        held_by = _held_by(EndCause.JOB_END, keep, now, is_paused=False)
+        job = End(EndCause.JOB_END, node.ends_after_keep, goes_at(node), held_by)
+    elif outlook.own_job:
+        job = End(EndCause.JOB_END, f"it goes with job {outlook.own_job}", None)
     found = [
         google,
-        _find_job_end(outlook, keep, now),
+        job,
         budget,
         _find_ttl_end(outlook, keep, now),
         _find_idle_end(outlook, now),
     ]
     return tuple(end for end in found if end is not None)
-
-
-def _find_job_end(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:
-    node = outlook.node
-    if waits_for_job_end(node):
-        held_by = _held_by(EndCause.JOB_END, keep, now, is_paused=False)
-        return End(EndCause.JOB_END, node.ends_after_keep, goes_at(node), held_by)
-    if outlook.own_job:
-        return End(EndCause.JOB_END, f"it goes with job {outlook.own_job}", None)
-    return None
 
 
 def _find_ttl_end(outlook: EndOutlook, keep: Keep | None, now: int) -> End | None:

@@ -24,7 +24,12 @@ def activity_of(
     are no activity. An ended `attempt` is the last one of a job that waits for its next attempt. No
     instant is later than `now`."""
     on_node = [other for other in earlier if other.node_id == attempt.node_id]
-    failures = sum(_has_failed(other, now) for other in on_node)
+    failures = sum(
+        other.reason in PROGRAM
+        and other.ended_at is not None
+        and now - other.ended_at < FAILURE_SECONDS
+        for other in on_node
+    )
     starts = [at for report in attempt.own_reports if (at := report.started_at) is not None]
     started_at = max(starts, default=attempt.claimed_at)
     is_running = attempt.phase is Phase.RUNNING
@@ -42,13 +47,6 @@ def activity_of(
         failures=0 if is_steady else failures,
         started_at=min(now, started_at),
     )
-
-
-def _has_failed(attempt: Attempt, now: int) -> bool:
-    """Whether the program failed in an attempt that ended within the last hour."""
-    ended_at = attempt.ended_at
-    is_recent = ended_at is not None and now - ended_at < FAILURE_SECONDS
-    return is_recent and attempt.reason in PROGRAM
 
 
 def _list_steps(attempt: Attempt) -> Iterator[int]:

@@ -343,11 +343,13 @@ def _prove_worker(
     )
     host_tracks = [track for kind in _HOST_KINDS if (track := tracks.get(kind)) is not None]
     busy_until = max((track.broken_at or 0 for track in host_tracks), default=0)
-    host = evidence.hosts.get(worker)
+    job, host = evidence.job, evidence.hosts.get(worker)
     holder = "" if host is None else host.holder
+    # The attempts of a crash loop hold the device now and then.
+    is_held = host is not None and job is not None and (bool(holder) or job.failures >= CRASHES)
     if device < COVERAGE_PERCENT and _has_never_started(evidence, worker):
         device = max(device, _coverage_of_missing(evidence.named[worker], tracks, window))
-    elif device < COVERAGE_PERCENT and _is_used_by_job(evidence.job, host):
+    elif device < COVERAGE_PERCENT and is_held:
         device = min(cpu, network)  # the job holds the device, and is judged by its progress
     least = min(device, cpu, network)
     if least >= COVERAGE_PERCENT:
@@ -370,14 +372,6 @@ def _describe_lacking(name: str, worker: int, share: int, holder: str) -> str:
         f"{name} of worker {worker} has readings at rest for {share} % of the time;"
         f" {COVERAGE_PERCENT} % is needed{why}"
     )
-
-
-def _is_used_by_job(job: JobActivity | None, host: Host | None) -> bool:
-    """Whether the job of a node accounts for the use of a reported device. The attempts of a crash
-    loop hold the device now and then."""
-    if job is None or host is None:
-        return False
-    return bool(host.holder) or job.failures >= CRASHES
 
 
 def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:

@@ -6,6 +6,7 @@ project, whose lease one daemon holds at a time. They are kept in rows, so they 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -240,7 +241,16 @@ def _find_reason_to_open(
     if enough >= BREAKER_NODES and 100 * len(recent) > BREAKER_PERCENT * enough:
         minutes = BREAKER_SECONDS // 60
         reason = f"{len(recent)} of {enough} nodes became unknown within {minutes} min"
-    fell = _count_rested_at_once(before, after)
+    rested_at = Counter(  # nodes by the instant of telemetry at which they went from work to rest
+        sight.active_until
+        for node, sight in after.items()
+        if sight.is_quiet
+        and sight.active_until is not None
+        and (was := before.get(node)) is not None
+        and was.is_known
+        and not was.is_quiet
+    )
+    fell = max(rested_at.values(), default=0)
     if len(known) >= BREAKER_NODES and 100 * fell > BREAKER_PERCENT * len(known):
         reason = f"{fell} of {len(known)} nodes became idle in the same second"
     return reason
@@ -253,15 +263,3 @@ def _has_recovered(lost: Mapping[str, int], after: Mapping[str, NodeSight], now:
     recent = sum(now - at < LOST_SECONDS for at in lost.values())
     most = 100 * len(lost) <= BREAKER_PERCENT * (seen + len(lost))
     return most and (recent <= 1 or 100 * seen >= CLOSING_PERCENT * (seen + recent))
-
-
-def _count_rested_at_once(before: Mapping[str, NodeSight], after: Mapping[str, NodeSight]) -> int:
-    """The largest number of nodes that went from work to rest at one instant of telemetry."""
-    ends: dict[int, int] = {}
-    for node, sight in after.items():
-        was = before.get(node)
-        if was is None or was.is_quiet or not was.is_known or not sight.is_quiet:
-            continue
-        if sight.active_until is not None:
-            ends[sight.active_until] = ends.get(sight.active_until, 0) + 1
-    return max(ends.values(), default=0)

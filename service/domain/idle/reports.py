@@ -56,7 +56,15 @@ def choose_reads(
     """Return the nodes whose reports are read now, the most urgent first. `tried` is the last read
     of each, successful or not."""
     known = list(subjects)
-    soon = _find_soon(known, now, times)
+    limit = now + 2 * max(times.period, SOON_SECONDS)
+    urgent = [  # nodes that may end within two ticks, or get a notice after a new report
+        subject
+        for subject in known
+        if subject.node.spec.supervisor
+        and (_ends_by(subject, now, limit) or _waits_for_report(subject, now - times.telemetry))
+    ]
+    urgent.sort(key=lambda subject: (-(subject.hourly or 0), subject.node.id))
+    soon = {subject.node.id for subject in urgent[:MOST_SOON]}
     due: list[tuple[int, int, str, Node]] = []
     for subject in known:
         node = subject.node
@@ -84,19 +92,17 @@ def pause_of(subject: IdleSubject, now: int, times: IdleTimes) -> int | None:
     # A report that was too old at the newest read counts as stopped until a newer one is read.
     oldest = (signals.asked_at or 0) - REPORT_AGE
     has_stopped = any(host.at < oldest for host in signals.hosts.values())
-    is_suspect = is_candidate(subject, times) or _may_lack_device(subject, now - times.telemetry)
+    # A job runs, and Monitoring shows no work of its devices: only reports show whether a process
+    # holds them.
+    may_lack_device = (
+        subject.job is not None
+        and not subject.job.is_preparing
+        and shown_at_work(signals.tracks, now - times.telemetry) is None
+    )
+    is_suspect = is_candidate(subject, times) or may_lack_device
     if is_suspect or not is_seen or is_unread or has_stopped:
         return REPORT_PAUSE
     return NAMES_PAUSE if len(signals.instances) < node.spec.hosts else None
-
-
-def _may_lack_device(subject: IdleSubject, since: int) -> bool:
-    """Whether a job runs, and Monitoring shows no work of its devices after `since`: only reports
-    show whether a process holds them."""
-    job = subject.job
-    if job is None or job.is_preparing:
-        return False
-    return shown_at_work(subject.signals.tracks, since) is None
 
 
 def is_candidate(subject: IdleSubject, times: IdleTimes) -> bool:
@@ -113,19 +119,6 @@ def is_candidate(subject: IdleSubject, times: IdleTimes) -> bool:
         return False
     rest = watched.judged_at - times.telemetry - verdict.since
     return rest >= subject.applied.rule.idle_after_seconds
-
-
-def _find_soon(subjects: Iterable[IdleSubject], now: int, times: IdleTimes) -> frozenset[str]:
-    """The nodes that may end within two ticks, or get a notice after a new report."""
-    limit = now + 2 * max(times.period, SOON_SECONDS)
-    found = [
-        subject
-        for subject in subjects
-        if subject.node.spec.supervisor
-        and (_ends_by(subject, now, limit) or _waits_for_report(subject, now - times.telemetry))
-    ]
-    found.sort(key=lambda subject: (-(subject.hourly or 0), subject.node.id))
-    return frozenset(subject.node.id for subject in found[:MOST_SOON])
 
 
 def _ends_by(subject: IdleSubject, now: int, limit: int) -> bool:

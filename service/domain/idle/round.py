@@ -180,8 +180,10 @@ def _list_holds(cleanup: Cleanup, facts: RoundFacts, times: IdleTimes) -> Sequen
     elif not facts.has_read:
         add_hold(Rail.START, "a daemon has just begun, and has not read every metric yet")
     _hold_for_clock(known.get(Rail.CLOCK), facts, times, found)
-    if _is_inventory_doubtful(facts.census, is_shrunk=facts.is_shrunk):
-        missing, wanted = facts.census.missing, facts.census.wanted
+    missing, wanted = facts.census.missing, facts.census.wanted
+    # The cloud's lists are probably wrong. A mass absence counts our nodes only. A project shrinks
+    # by all of its resources, also those of others, so it may shrink without a mass absence.
+    if missing >= MISSING_NODES and (facts.census.is_mass_absence or facts.is_shrunk):
         reason = f"{missing} of {wanted} nodes are missing, and no record shows a deletion"
         add_hold(Rail.INVENTORY, reason)
     if cleanup.breaker.is_open:
@@ -192,20 +194,6 @@ def _list_holds(cleanup: Cleanup, facts: RoundFacts, times: IdleTimes) -> Sequen
         reason = "more than half of the nodes are idle at once; look at the plan, and apply it"
         add_hold(Rail.MASS, reason, since, since + MASS_SECONDS)
     return found
-
-
-def _is_inventory_doubtful(census: FleetCensus, *, is_shrunk: bool) -> bool:
-    """Whether the cloud's lists are probably wrong: at least three nodes are missing that nobody
-    asked to delete, and they are a mass absence, or the project has shrunk by half.
-
-    A mass absence is the stricter rule: more than a tenth of our nodes, for as long as they are
-    missing. It counts our nodes only. A project shrinks by every resource that the cloud lists,
-    also by those of others and those with a requested deletion. So a project may have shrunk
-    where fewer than a tenth of our nodes are missing: 3 of 40, next to 60 nodes of others. A
-    deletion by another program ends the node's record once the cloud's record of it is found, so it
-    counts in neither.
-    """
-    return census.missing >= MISSING_NODES and (census.is_mass_absence or is_shrunk)
 
 
 def _hold_for_clock(

@@ -38,9 +38,12 @@ def decide_follow_up(job: Job, attempt: Attempt, node: Node) -> Follow:
     # A node is READY for half a minute after the notice of its preemption.
     is_gone = attempt.reason is Reason.PREEMPTED or node.state in LOST
     is_alive = not node.has_ended and node.asked is Asked.PRESENT and not is_gone
-    is_fit = attempt.reason not in _REPLACED_AFTER and _has_time_left(
-        job, node, attempt.ended_at or 0
-    )
+    is_fit = attempt.reason not in _REPLACED_AFTER
+    if node.deletes_at is not None and node.spec.ttl_seconds is not None:
+        # The node has to live nearly as long as a new node.
+        longest = min(job.spec.max_duration_seconds + FUSE_SECONDS, node.spec.ttl_seconds)
+        left = node.deletes_at - (attempt.ended_at or 0)
+        is_fit = is_fit and left >= longest - FUSE_SECONDS
     same_node = is_alive and (is_fit or not job.own_node)
     can_go_on = (
         job.own_node or is_alive or (node.spec.recreate_on_preemption and not node.has_ended)
@@ -62,14 +65,6 @@ def is_infrastructure(job: Job, reason: Reason) -> bool:
     """Whether the follow-up of an attempt counts against `retries.preemption`. A busy device counts
     only on a node of the job's own, which is replaced; a caller's node is not."""
     return reason in INFRASTRUCTURE and (job.own_node or reason is not Reason.DEVICE_BUSY)
-
-
-def _has_time_left(job: Job, node: Node, now: int) -> bool:
-    """Whether the node lives long enough for another attempt: nearly as long as a new node."""
-    if node.deletes_at is None or node.spec.ttl_seconds is None:
-        return True
-    longest = min(job.spec.max_duration_seconds + FUSE_SECONDS, node.spec.ttl_seconds)
-    return node.deletes_at - now >= longest - FUSE_SECONDS
 
 
 def _find_retry_refusal(job: Job, attempt: Attempt) -> str | None:

@@ -39,7 +39,15 @@ class ImageReference:
         problem = (
             (at and not _DIGEST.fullmatch(digest) and "its digest is not sha256:<64 hex digits>")
             or (colon and not _TAG.fullmatch(tag) and "its tag is not valid")
-            or _find_problem(registry, repository)
+            or (
+                len(registry) + 1 + len(repository) > MAX_NAME
+                and f"it is longer than {MAX_NAME} characters"
+            )
+            or (not _REGISTRY.fullmatch(registry) and "its registry is not a host name")
+            or (
+                not all(map(_COMPONENT.fullmatch, repository.split("/")))
+                and "a repository has lower-case letters, digits and . _ - between them"
+            )
         )
         if problem:
             raise Rejected(
@@ -109,14 +117,3 @@ def _split_name(name: str) -> tuple[str, str]:
     if registry == HUB and "/" not in repository:
         return registry, f"library/{repository}"
     return registry, repository
-
-
-def _find_problem(registry: str, repository: str) -> str:
-    """The first problem of a name; empty without a problem."""
-    if len(registry) + 1 + len(repository) > MAX_NAME:
-        return f"it is longer than {MAX_NAME} characters"
-    if not _REGISTRY.fullmatch(registry):
-        return "its registry is not a host name"
-    if not all(map(_COMPONENT.fullmatch, repository.split("/"))):
-        return "a repository has lower-case letters, digits and . _ - between them"
-    return ""

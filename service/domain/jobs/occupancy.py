@@ -39,7 +39,15 @@ def list_occupancies(
     with_jobs = [number for number, row in enumerate(whose) if row.job]
     if not with_jobs:
         return ()
-    by_row = {row.since: _find_occupant(number, with_jobs) for number, row in enumerate(whose)}
+    by_row: dict[int, Occupant] = {}
+    for number, row in enumerate(whose):
+        if row.job:
+            by_row[row.since] = Occupant.JOB
+        elif number < with_jobs[0]:
+            by_row[row.since] = Occupant.BEFORE_FIRST_JOB
+        else:
+            is_last = number > with_jobs[-1]
+            by_row[row.since] = Occupant.IDLE_TAIL if is_last else Occupant.BETWEEN_JOBS
     totals: dict[tuple[Occupant, str], tuple[int, int, int]] = {}
     pieces = [
         (start, end, row, meter)
@@ -55,12 +63,3 @@ def list_occupancies(
             cost + meter.charge_in(start, end),
         )
     return tuple(Occupancy(*key, *sums) for key, sums in totals.items())
-
-
-def _find_occupant(number: int, with_jobs: Sequence[int]) -> Occupant:
-    """The occupant of a row of the attributions, by the numbers of the rows that have a job."""
-    if number in with_jobs:
-        return Occupant.JOB
-    if number < with_jobs[0]:
-        return Occupant.BEFORE_FIRST_JOB
-    return Occupant.IDLE_TAIL if number > with_jobs[-1] else Occupant.BETWEEN_JOBS

@@ -68,18 +68,12 @@ def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | N
     if decision.ender is None:
         held_by = sorted({holder for holders in decision.held.values() for holder in holders})
         return Expiry(ExpiryStep.HOLD, reasons[min(reasons)], tuple(held_by))
-    needs_notice = decision.ender is EndCause.TTL and _was_kept(node)
+    # A keep has held the time to live back, and the owner was not notified yet.
+    outlived = keep is not None and keep.until is not None and (node.deletes_at or 0) < keep.until
+    was_kept = (node.ends_after_keep == TTL_HELD or outlived) and not is_on_notice(node)
+    needs_notice = decision.ender is EndCause.TTL and was_kept
     turn = ExpiryStep.NOTICE if needs_notice else ExpiryStep.END
     return Expiry(turn, reasons[decision.ender])
-
-
-def _was_kept(node: Node) -> bool:
-    """Whether a keep has held the time to live back, and the owner was not notified yet."""
-    if is_on_notice(node):
-        return False
-    keep, over_at = keep_of_node(node), node.deletes_at
-    outlived = keep is not None and keep.until is not None and (over_at or 0) < keep.until
-    return node.ends_after_keep == TTL_HELD or outlived
 
 
 def with_end_held(node: Node, expiry: Expiry, now: int) -> Node:

@@ -135,16 +135,10 @@ def parts_of(meter: Meter, start: int, end: int) -> Iterator[tuple[LedgerSlot, P
             if cut.price is None or a >= b:
                 continue
             listed = None if cut.listed is None else cut.listed.per_chip_hour
-            for hour, first, last in _split_by_hour(a, b):
-                slot = LedgerSlot(hour, cut.price.id, whose.since, listed)
+            edges = [a, *range(floor_to(a, HOUR) + HOUR, b, HOUR), b]
+            for first, last in pairwise(edges):
+                slot = LedgerSlot(floor_to(first, HOUR), cut.price.id, whose.since, listed)
                 yield slot, replace(cut, start=first, end=last)
-
-
-def _split_by_hour(start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The parts of [start, end) by UTC hour: (first second of the hour, start, end)."""
-    edges = [start, *range(floor_to(start, HOUR) + HOUR, end, HOUR), end]
-    for first, last in pairwise(edges):
-        yield floor_to(first, HOUR), first, last
 
 
 def entries_to_post(

@@ -181,7 +181,16 @@ class Meter:
 
         If no list price is known, the paid price counts, so that no uncertain saving is shown.
         """
-        listed = tuple((cut.start, cut.end, _list_rate(cut)) for cut in self.cuts)
+        listed = tuple(
+            (
+                cut.start,
+                cut.end,
+                _paid_rate(cut)
+                if cut.price is None or cut.listed is None
+                else cut.listed.per_chip_hour,
+            )
+            for cut in self.cuts
+        )
         return charge_in(listed, self.usage.units, self.usage.start, start, end)
 
     def figures_in(self, start: int, end: int) -> Figures:
@@ -248,9 +257,3 @@ class Meter:
 def _paid_rate(cut: PriceStretch) -> int:
     """Nano-dollars per chip-hour; 0 without a known price."""
     return 0 if cut.price is None else cut.price.per_chip_hour
-
-
-def _list_rate(cut: PriceStretch) -> int:
-    if cut.price is None or cut.listed is None:
-        return _paid_rate(cut)
-    return cut.listed.per_chip_hour

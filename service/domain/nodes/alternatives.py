@@ -58,8 +58,14 @@ def _resolve_any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Resolv
     possible: dict[str, ResolvedRequest] = {}
     impossible: dict[str, Rejected] = {}
     for accelerator in types:
+        # The same request for this type alone, in the named zones that offer the type.
+        offered = catalog.zones_for(accelerator, wish.provisioning_model)
+        zones = tuple(zone for zone in wish.zones if zone in offered) or tuple(wish.zones)
+        alone = replace(wish, accelerator_type=accelerator.name, accelerator_types=(), zones=zones)
         try:
-            possible[accelerator.name] = _resolve_type(wish, accelerator, catalog)
+            possible[accelerator.name] = resolve_spec(
+                alone, accelerator, candidate_zones(alone, accelerator, catalog)
+            )
         except Rejected as error:
             impossible[accelerator.name] = error
     if not possible:
@@ -109,18 +115,6 @@ def _check_types(wish: RequestedNode, catalog: Catalog) -> list[AcceleratorType]
             offered_in=list(offered),
         )
     return types
-
-
-def _resolve_type(
-    wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog
-) -> ResolvedRequest:
-    """The same request for one of its types, in the named zones that offer the type."""
-    offered = catalog.zones_for(accelerator, wish.provisioning_model)
-    named = [zone for zone in wish.zones if zone in offered] or wish.zones
-    narrowed = replace(
-        wish, accelerator_type=accelerator.name, accelerator_types=(), zones=tuple(named)
-    )
-    return resolve_spec(narrowed, accelerator, candidate_zones(narrowed, accelerator, catalog))
 
 
 def _combine_specs(possible: Mapping[str, ResolvedRequest], places: Sequence[_Place]) -> NodeSpec:

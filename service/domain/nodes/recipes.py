@@ -185,7 +185,18 @@ def _tensorflow_beside_node(
             " model is a model of tf.keras. A TPUEstimator of TensorFlow 1 takes the resolver in"
             " its RunConfig instead."
         )
-        return Recipe(Framework.TENSORFLOW, note, shell, _old_keras_lines(where, target.devices))
+        python = (
+            "import tensorflow as tf",
+            f"resolver = tf.contrib.cluster_resolver.TPUClusterResolver({where})",
+            "session = tf.Session(resolver.master())",
+            (
+                "assert sum(one.device_type == 'TPU' for one in session.list_devices())"
+                f" == {target.devices}"
+            ),
+            "strategy = tf.contrib.tpu.TPUDistributionStrategy(resolver)",
+            "model = tf.contrib.tpu.keras_to_tpu_model(model, strategy=strategy)",
+        )
+        return Recipe(Framework.TENSORFLOW, note, shell, python)
     old = version.startswith(("2.1.", "2.2", "2.3")) or version == "2.1"
     listed = "experimental.list_logical_devices" if old else "list_logical_devices"
     check = f"assert len(tf.config.{listed}('TPU')) == {target.devices}"
@@ -253,17 +264,6 @@ def _torch_image(image: Image | None) -> tuple[str, str]:
 
 
 _RUN = (f"python3 {SCRIPT}",)
-
-
-def _old_keras_lines(where: str, devices: int) -> tuple[str, ...]:
-    return (
-        "import tensorflow as tf",
-        f"resolver = tf.contrib.cluster_resolver.TPUClusterResolver({where})",
-        "session = tf.Session(resolver.master())",
-        f"assert sum(one.device_type == 'TPU' for one in session.list_devices()) == {devices}",
-        "strategy = tf.contrib.tpu.TPUDistributionStrategy(resolver)",
-        "model = tf.contrib.tpu.keras_to_tpu_model(model, strategy=strategy)",
-    )
 
 
 def _strategy_lines(where: str, *, old: bool = False) -> tuple[str, ...]:

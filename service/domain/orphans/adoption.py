@@ -5,7 +5,6 @@ The node is charged from the instant of its adoption: the owner of its earlier c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from service.domain.catalog import catalog
@@ -48,7 +47,11 @@ def adopt_orphan(orphan: Orphan, adopter: Adopter, now: int) -> tuple[Node, Usag
         name=name,
         owner=adopter.owner,
         team=adopter.team,
-        labels=_keep_labels(shown.labels),
+        labels={  # without our own, which would refer to another record
+            key: value
+            for key, value in shown.labels.items()
+            if LABEL_KEY_RULE.fullmatch(key) and not key.startswith(RESERVED_LABEL_PREFIX)
+        },
         spec=_make_spec(shown, accelerator),
         created_at=now,
         state=shown.state,
@@ -128,12 +131,3 @@ def _make_spec(shown: ShownResource, accelerator: AcceleratorType) -> NodeSpec:
         stoppable=is_stoppable(accelerator, model),
         architecture=Architecture.VM if image is None else image.architecture,
     )
-
-
-def _keep_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels of the resource without our own, which would refer to another record."""
-    return {
-        key: value
-        for key, value in labels.items()
-        if LABEL_KEY_RULE.fullmatch(key) and not key.startswith(RESERVED_LABEL_PREFIX)
-    }
