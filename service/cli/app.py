@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import nullcontext
 from importlib import import_module
 from typing import Annotated, Any
@@ -150,13 +150,16 @@ class Commands(TyperGroup):
         from service.cli.terminal.crash import explain_crashes  # noqa: PLC0415 - not for --version and --help
 
         typed = ctx.meta[TYPED]
+        group: Any = self
+        path = [ctx.info_name]  # with the names of the command: `tpu-steward nodes show`
+        for word in typed:
+            group = getattr(group, "commands", {}).get(word)
+            if group is None:
+                break
+            path.append(word)
         alone = typed[0] in ALONE
         try:
-            with (
-                nullcontext()
-                if alone
-                else explain_crashes(_command_path(self, ctx.info_name, typed))
-            ):
+            with nullcontext() if alone else explain_crashes(" ".join(path)):
                 return super().invoke(ctx)
         except Failure as failure:
             print_errors(*failure.lines)
@@ -164,17 +167,6 @@ class Commands(TyperGroup):
         except StewardError as error:
             print_errors(str(error))
             raise typer.Exit(FAILED) from None
-
-
-def _command_path(group: Any, program: str, typed: Iterable[str]) -> str:
-    """Full name of the command that the typed arguments run: `tpu-steward nodes show`."""
-    path = [program]
-    for word in typed:
-        group = getattr(group, "commands", {}).get(word)
-        if group is None:
-            break
-        path.append(word)
-    return " ".join(path)
 
 
 app = typer.Typer(

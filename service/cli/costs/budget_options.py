@@ -69,10 +69,17 @@ _RESETS = {
 
 
 def build_body(typed: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a budget. Options that were not typed are left out."""
+    """Fields of a budget, with a scope such as `["team=vision", "label:run=17"]`. Options that were
+    not typed are left out. Raises BadParameter for a key of the scope that is given twice."""
+    scope: dict[str, str] = {}
+    for key, value in options.parse_pairs(typed["scope"], "--scope"):
+        name, colon, label = key.partition(":")
+        if name in scope:
+            raise typer.BadParameter(f"{name} was given twice", param_hint="--scope")
+        scope[name] = f"{label}:{value}" if colon else value
     fields = {
         **{name: typed[name] for name in _AS_TYPED},
-        "scope": None if typed["scope"] is None else _parse_scope(typed["scope"]),
+        "scope": None if typed["scope"] is None else scope,
         "thresholds": [_parse_threshold(text) for text in typed["threshold"] or ()],
         "grace_seconds": typed["grace"],
         "emails": typed["email"],
@@ -94,18 +101,6 @@ def read_resets(names: Sequence[str], given: Collection[str]) -> dict[str, None]
             )
     fields = {_RESETS[name]: None for name in names}
     return fields | ({"webhook_secret": None} if "webhook" in fields else {})
-
-
-def _parse_scope(texts: Sequence[str]) -> dict[str, str]:
-    """Scope of a request, from `["team=vision", "label:run=17"]`. Raises BadParameter for a key
-    that is given twice."""
-    found: dict[str, str] = {}
-    for key, value in options.parse_pairs(texts, "--scope"):
-        name, colon, label = key.partition(":")
-        if name in found:
-            raise typer.BadParameter(f"{name} was given twice", param_hint="--scope")
-        found[name] = f"{label}:{value}" if colon else value
-    return found
 
 
 def _parse_threshold(text: str) -> dict[str, object]:

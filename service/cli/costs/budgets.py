@@ -52,24 +52,32 @@ def list_budgets(json: options.Json = False) -> None:
         answer = client.get_all("/v1/budgets", "budgets")
     if json:
         print_json(answer)
-    elif not answer.value["budgets"]:
+        return
+    if not answer.value["budgets"]:
         print_lines("no budgets; create one with: tpu-steward budgets create NAME --amount USD")
-    else:
-        print_table(
+        return
+    rows: list[list[Cell]] = []
+    for budget in answer.value["budgets"]:
+        counts = budget["spent"] is not None
+        spent, held, left = _format_shares(budget) if counts else (NOTHING, NOTHING, NOTHING)
+        if budget["unpriced_nodes"]:
+            held, left = f">={held}", f"<={left}"
+        rows.append(
             [
-                "NAME",
-                "SCOPE",
-                "PERIOD",
-                ">AMOUNT",
-                ">SPENT",
-                ">",
-                ">HELD",
-                ">LEFT",
-                "WHEN EXCEEDED",
-            ],
-            map(_budget_row, answer.value["budgets"]),
-            spare=("PERIOD", "HELD", "SCOPE"),
+                budget["name"],
+                _describe_scope(budget["scope"]),
+                budget["period"],
+                format_usd(budget["amount"]),
+                spent,
+                f"{budget['percent']}%" if counts else NOTHING,
+                held,
+                left,
+                _describe_action(budget),
+            ]
         )
+    amounts = (">AMOUNT", ">SPENT", ">", ">HELD", ">LEFT")
+    columns = ["NAME", "SCOPE", "PERIOD", *amounts, "WHEN EXCEEDED"]
+    print_table(columns, rows, spare=("PERIOD", "HELD", "SCOPE"))
 
 
 @app.command()
@@ -86,7 +94,17 @@ def show(budget: BudgetName, json: options.Json = False) -> None:
         f"{format_time(refusal['at'])}  {refusal['message']}"
         for refusal in answer.value["refusals"]
     ]
-    notifications = [_describe_notification(note) for note in answer.value["notifications"]]
+    notifications = []
+    for note in answer.value["notifications"]:
+        if note["sent_at"] is not None:
+            outcome = "sent"
+        elif note["next_try_at"] is not None:
+            outcome = f"retry at {format_time(note['next_try_at'])}"
+        else:
+            outcome = "given up"
+        reason = f": {note['last_error']}" if note["last_error"] else ""
+        message = f"{note['subject']}, {note['channel']}, {outcome}{reason}"
+        notifications.append(f"{format_time(note['created_at'])}  {message}")
     for title, lines in (("Refused", refusals), ("Notified", notifications)):
         if lines:
             print_lines("", f"{title} lately:", *(f"  {line}" for line in lines))
@@ -212,25 +230,6 @@ def find_budget(client: Client, said: str) -> str:
     raise Failure(f"no budget is named {said!r}; see: tpu-steward budgets list")
 
 
-def _budget_row(budget: Mapping[str, Any]) -> list[Cell]:
-    counts = budget["spent"] is not None
-    percent = f"{budget['percent']}%" if counts else NOTHING
-    spent, held, left = _format_shares(budget) if counts else (NOTHING, NOTHING, NOTHING)
-    if budget["unpriced_nodes"]:
-        held, left = f">={held}", f"<={left}"
-    return [
-        budget["name"],
-        _describe_scope(budget["scope"]),
-        budget["period"],
-        format_usd(budget["amount"]),
-        spent,
-        percent,
-        held,
-        left,
-        _describe_action(budget),
-    ]
-
-
 def _print_budget(budget: Mapping[str, Any]) -> None:
     """Print a budget, then its warnings."""
     print_facts(_budget_facts(budget))
@@ -293,14 +292,3 @@ def _describe_action(budget: Mapping[str, Any]) -> str:
     if budget["on_exceeded"] == "delete":
         return f"delete after {format_span(budget['grace_seconds'])}"
     return str(budget["on_exceeded"])
-
-
-def _describe_notification(note: Mapping[str, Any]) -> str:
-    if note["sent_at"] is not None:
-        what = "sent"
-    elif note["next_try_at"] is not None:
-        what = f"retry at {format_time(note['next_try_at'])}"
-    else:
-        what = "given up"
-    why = f": {note['last_error']}" if note["last_error"] else ""
-    return f"{format_time(note['created_at'])}  {note['subject']}, {note['channel']}, {what}{why}"

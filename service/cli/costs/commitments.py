@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -157,6 +157,12 @@ def show(commitment: Which, json: options.Json = False) -> None:
         return
     found = answer.value
     withdrawn = f"{format_time(found['withdrawn_at'])} UTC: {found['reason']}"
+    rate = format_exact(found["usd_per_chip_hour"])
+    if found["usd_per_chip_hour"] is None:
+        rate += ": no list price is known for its start, so it is in no figure"
+    else:
+        origin = "your contract" if found["rate_origin"] == "contract" else "list price"
+        rate += f" a chip-hour ({origin}), used or not"
     print_facts(
         [
             ("Name", found["name"]),
@@ -165,7 +171,7 @@ def show(commitment: Which, json: options.Json = False) -> None:
             ("What", _describe_chips(found)),
             ("Covers", f"project {found['project']}" if found["project"] else _EVERY_PROJECT),
             ("Term", _describe_term(found)),
-            ("Rate", _describe_rate(found)),
+            ("Rate", rate),
             ("Fee so far", format_exact(found["fee"])),
             ("Whole fee", format_exact(found["whole_fee"])),
             ("Owner", found["owner"]),
@@ -256,14 +262,6 @@ def _describe_term(commitment: View) -> str:
     return f"{start} to {end} UTC ({commitment['term']})"
 
 
-def _describe_rate(commitment: View) -> str:
-    rate = format_exact(commitment["usd_per_chip_hour"])
-    if commitment["usd_per_chip_hour"] is None:
-        return f"{rate}: no list price is known for its start, so it is in no figure"
-    origin = "your contract" if commitment["rate_origin"] == "contract" else "list price"
-    return f"{rate} a chip-hour ({origin}), used or not"
-
-
 def _print_usage(found: View, names: Mapping[str, str]) -> None:
     window = found["window"]
     print_lines(f"{format_time(window['start'])} to {format_time(window['end'])} UTC")
@@ -286,10 +284,13 @@ def _print_usage(found: View, names: Mapping[str, str]) -> None:
         saving = Decimal(found["net_saving"])
         word, amount = "saved" if saving >= 0 else "lost", format_usd(str(abs(saving)))
         avoided, fees = format_usd(found["total"]["avoided"]), format_usd(found["fee"])
-        print_lines(
-            f"together they {word} {amount}: {avoided} of charges avoided, {fees} of fees",
-            *_describe_losses(found["commitments"]),
-        )
+        print_lines(f"together they {word} {amount}: {avoided} of charges avoided, {fees} of fees")
+        for commitment in found["commitments"]:
+            if (lost := -Decimal(commitment["net_saving"])) > 0:
+                more = format_usd(str(lost))
+                print_lines(
+                    f"{commitment['name']} loses money: its fee is {more} more than it avoids"
+                )
     else:
         print_lines("no commitment with a known rate is in its term then")
     for unpriced in found["unpriced"]:
@@ -318,11 +319,3 @@ def _format_percent(fraction: str | None) -> str:
     if not percent and value:
         return "<1%"
     return ">99%" if percent == 100 and value < 100 else f"{percent}%"
-
-
-def _describe_losses(standings: Sequence[View]) -> Iterator[str]:
-    for commitment in standings:
-        lost = -Decimal(commitment["net_saving"])
-        if lost > 0:
-            more = format_usd(str(lost))
-            yield f"{commitment['name']} loses money: its fee is {more} more than it avoids"

@@ -99,12 +99,6 @@ def costs(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         print_report(answer.value, names)
 
 
-def _format_bucket_start(text: str, tz: str) -> str:
-    """Start of a bucket in the time zone `tz`. The time is left out at midnight."""
-    begin = datetime.fromisoformat(text).astimezone(ZoneInfo(tz))
-    return f"{begin:%Y-%m-%d}" if not (begin.hour or begin.minute) else f"{begin:%Y-%m-%d %H:%M}"
-
-
 def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
     """Print the rows, their sum, and the notes on the sum.
 
@@ -113,6 +107,8 @@ def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
     by = report["aggregate"]
     if report["rows"]:
         ids = ["ID"] if "node" in by else []
+        zone = ZoneInfo(report["tz"])
+        starts = [datetime.fromisoformat(row["start"]).astimezone(zone) for row in report["rows"]]
         costs = format_parts(report["total"], [row["cost"] for row in report["rows"]])
         bars = _draw_chart(report["rows"])
         print_table(
@@ -123,7 +119,8 @@ def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
             ],
             (
                 [
-                    _format_bucket_start(row["start"], report["tz"]),
+                    # The time is left out at midnight.
+                    f"{starts[at]:%Y-%m-%d %H:%M}".removesuffix(" 00:00"),
                     *(
                         (names.get(row[name], row[name]) if name == "node" else row[name])
                         or NOTHING

@@ -114,21 +114,16 @@ def print_plans(found: Mapping[str, Any]) -> None:
                 if plan["duration_seconds"] is None
                 else format_span(plan["duration_seconds"]),
                 NOTHING if plan["duration_seconds"] is None else format_usd(plan["cost"]),
-                _format_steps(plan),
+                NOTHING
+                if plan["accumulation_steps"] is None
+                # Uneven: the last step is not full.
+                else f"{plan['accumulation_steps']}{'' if plan['divides_evenly'] else ', uneven'}",
                 _describe_fit(plan),
             ]
             for plan in found["plans"]
         ),
     )
     print_lines("", f"prices as of {format_time(found['as_of'])} UTC")
-
-
-def _format_steps(plan: Mapping[str, Any]) -> str:
-    """Accumulation steps: `4`, or `4, uneven` when the last step is not full."""
-    steps = plan["accumulation_steps"]
-    if steps is None:
-        return NOTHING
-    return str(steps) if plan["divides_evenly"] else f"{steps}, uneven"
 
 
 def _describe_fit(plan: Mapping[str, Any]) -> str:

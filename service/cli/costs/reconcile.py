@@ -321,7 +321,9 @@ def _print_differences(client: Client, found: Mapping[str, Any]) -> None:
         (
             [
                 format_time(line["hour"]),
-                _name_resource(line, names),
+                names.get(line["node_id"], line["node_id"])
+                if _is_unnamed(line)
+                else line["resource"].rpartition("/")[2] or line["reservation"] or NOTHING,
                 line["project"],
                 format_usd(line["billed"]),
                 format_usd(line["charged"]),
@@ -345,10 +347,3 @@ def _format_reason(line: Mapping[str, Any]) -> str:
 def _is_unnamed(line: Mapping[str, Any]) -> bool:
     """Whether the line is of a node that the bill does not name."""
     return bool(line["node_id"]) and not line["resource"]
-
-
-def _name_resource(line: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Name of the resource on the bill, else the name of the node in `names` by its id."""
-    if _is_unnamed(line):
-        return names.get(line["node_id"], line["node_id"])
-    return line["resource"].rpartition("/")[2] or line["reservation"] or NOTHING

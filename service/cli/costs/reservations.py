@@ -70,10 +70,18 @@ def list_reservations(
     if shown:
         _print_reservations(shown, ids=everything)
         print_lines("")
-    print_lines(
-        _describe_total(shown)
-        + (f"; {hidden:,} more withdrawn (--all shows them)" if hidden else "")
-    )
+    running = [reservation for reservation in shown if reservation["state"] == "running"]
+    rates = [
+        reservation["chips"] * Decimal(reservation["usd_per_chip_hour"])
+        for reservation in running
+        if reservation["usd_per_chip_hour"] is not None
+    ]
+    burn = format_usd(str(sum(rates, Decimal(0))))  # used or not
+    unpriced = len(running) - len(rates)
+    note = f", and {unpriced:,} without a known price" if unpriced else ""
+    more = f"; {hidden:,} more withdrawn (--all shows them)" if hidden else ""
+    number = format_count(len(shown), "reservation")
+    print_lines(f"{number}, {len(running):,} running at {burn} an hour{note}{more}")
 
 
 @app.command()
@@ -255,21 +263,6 @@ def _print_reservations(reservations: Sequence[View], *, ids: bool) -> None:
     )
     spare = ("ID", "FROM (UTC)", "PER CHIP-HOUR", "TEAM", "AT ITS END", "ZONE", "OF", "UNTIL (UTC)")
     print_table([*columns, "ID"] if ids else columns, rows, spare=spare)
-
-
-def _describe_total(shown: Sequence[View]) -> str:
-    """Number of reservations, and the cost of the running ones in an hour, used or not."""
-    running = [reservation for reservation in shown if reservation["state"] == "running"]
-    rates = [
-        reservation["chips"] * Decimal(reservation["usd_per_chip_hour"])
-        for reservation in running
-        if reservation["usd_per_chip_hour"] is not None
-    ]
-    unpriced = len(running) - len(rates)
-    note = f", and {unpriced:,} without a known price" if unpriced else ""
-    burn = format_usd(str(sum(rates, Decimal(0))))
-    number = format_count(len(shown), "reservation")
-    return f"{number}, {len(running):,} running at {burn} an hour{note}"
 
 
 def _describe_chips(record: View) -> str:

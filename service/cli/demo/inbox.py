@@ -31,7 +31,15 @@ class Inbox(ThreadingHTTPServer):
 
     def as_text(self) -> str:
         """One line for each message."""
-        lines = [f"{path}  {_first_line(body)}" for path, body in reversed(list(self.messages))]
+        lines = []
+        for path, body in reversed(list(self.messages)):
+            try:
+                facts = json.loads(body)
+            except ValueError:
+                text = body
+            else:
+                text = str(facts.get("message", facts))
+            lines.append(f"{path}  {text[:200]}")
         return "\n".join([*lines, ""]) or "No message yet.\n"
 
 
@@ -59,14 +67,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Write no log."""
-
-
-def _first_line(body: str) -> str:
-    try:
-        facts = json.loads(body)
-    except ValueError:
-        return body[:200]
-    return str(facts.get("message", facts))[:200]
 
 
 @contextmanager

@@ -83,7 +83,8 @@ class Past:
 
     def live_until(self, end: float, on_step: Callable[[], None] = lambda: None) -> None:
         """Let time pass to an instant, with everything that is due in it."""
-        with self._own_ids(), self._held_lease(end) as lease:
+        own_ids = IdSource(self.clock.seconds, self._luck.getrandbits)
+        with ids_from(own_ids), self._held_lease(end) as lease:
             while self.clock.seconds() < end:
                 until = min(self.clock.seconds() + STEP_SECONDS, end)
                 if self.clock.pass_to(until):
@@ -132,11 +133,6 @@ class Past:
         finally:
             with self.base.units() as unit:
                 unit.leases.release(lease)
-
-    @contextmanager
-    def _own_ids(self) -> Iterator[None]:
-        with ids_from(IdSource(self.clock.seconds, self._luck.getrandbits)):
-            yield
 
 
 def connect_world(world: World, clock: VirtualClock) -> wiring.CloudPorts:

@@ -113,11 +113,35 @@ class Story:
         self._clock.at(self.start, self._set_up_budgets)
         self._clock.at(self.watched_from, self._set_up_policies)
         for standing in FLEET:
-            self._at_share(standing.born, partial(self._ask_standing, standing))
+            ask = partial(
+                self._ask,
+                standing.name,
+                standing.owner,
+                standing.accelerator_type,
+                standing.zone,
+                provisioning_model=standing.model,
+                recreate_on_preemption=standing.model is SPOT,
+            )
+            self._at_share(standing.born, ask)
         for day in range(int(self._seconds // DAY)):
             self._tell_day(day)
-        self._tell_middle()
-        self._tell_last_days()
+        self._at_share(0.12, partial(self._ask, "vision-archive", "tomas", "v5litepod-4", WEST))
+        self._at_share(
+            0.7, lambda: self._services.nodes.stop(self.nodes["vision-archive"], actor="tomas")
+        )
+        # Nodes that are forgotten and cleaned up, and what nobody recorded.
+        for hours, name, owner in ((25, "vision-scratch", "mira"), (21, "nlp-probe", "jun")):
+            self._before_end(hours, partial(self._ask_idle, name, owner, "v5litepod-4", 2))
+        self._before_end(26, self._make_orphan)
+        self._before_end(24, partial(self._ask_idle, "vision-paper", "tomas", "v5litepod-1", 8))
+        self._before_end(20, self._keep_paper)
+        # A queued resource that waits: its zone has no hardware.
+        big = partial(self._ask, "nlp-scale-up", "ada", "v6e-64", FULL_V6E, queued=True)
+        self._before_end(22, big)
+        self._before_end(18, self._ask_for_large_sweep)
+        self._before_end(17, partial(self._ask, "rl-replay", "ines", "v5litepod-4", WEST))
+        self._before_end(4, self._delete_in_vain)
+        self._before_end(16, self._ask_crashing)
         self._tell_last_hours()
 
     # the cloud, the money and the rules
@@ -202,16 +226,6 @@ class Story:
         self.nodes[name] = node.id
         return node
 
-    def _ask_standing(self, standing: Standing) -> None:
-        self._ask(
-            standing.name,
-            standing.owner,
-            standing.accelerator_type,
-            standing.zone,
-            provisioning_model=standing.model,
-            recreate_on_preemption=standing.model is SPOT,
-        )
-
     def _ask_idle(self, name: str, owner: str, kind: str, works: float, **changes: Any) -> None:
         """Request a node that comes to rest after some hours of work."""
         node = self._ask(name, owner, kind, WEST, **changes)
@@ -249,11 +263,8 @@ class Story:
         )
         self._services.jobs.submit(submission, actor=owner)
         for attempt in range(1, retries.failure + 2):
-            self._look_after(attempt * (hours * HOUR + 150))
-
-    def _look_after(self, seconds: float) -> None:
-        """Have the daemon look when something ends that no change announces."""
-        self._clock.after(seconds, self._past.wake)
+            # The daemon has to look when the attempt ends: no change announces that.
+            self._clock.after(attempt * (hours * HOUR + 150), self._past.wake)
 
     # the days
 
@@ -301,25 +312,6 @@ class Story:
             if operation.done and created < self._clock.seconds() - DAY:
                 operations.delete(operation.name)
 
-    def _tell_middle(self) -> None:
-        self._at_share(0.12, partial(self._ask, "vision-archive", "tomas", "v5litepod-4", WEST))
-        self._at_share(
-            0.7, lambda: self._services.nodes.stop(self.nodes["vision-archive"], actor="tomas")
-        )
-
-    def _tell_last_days(self) -> None:
-        """Nodes that are forgotten and cleaned up, and what nobody recorded."""
-        for hours, name, owner in ((25, "vision-scratch", "mira"), (21, "nlp-probe", "jun")):
-            self._before_end(hours, partial(self._ask_idle, name, owner, "v5litepod-4", 2))
-        self._before_end(26, self._make_orphan)
-        self._before_end(24, partial(self._ask_idle, "vision-paper", "tomas", "v5litepod-1", 8))
-        self._before_end(20, self._keep_paper)
-        self._before_end(22, partial(self._ask_big, "nlp-scale-up", "ada"))
-        self._before_end(18, self._ask_for_large_sweep)
-        self._before_end(17, partial(self._ask, "rl-replay", "ines", "v5litepod-4", WEST))
-        self._before_end(4, self._delete_in_vain)
-        self._before_end(16, self._ask_crashing)
-
     def _keep_paper(self) -> None:
         order = KeepOrder("figures for the paper, until the reviews are in", for_seconds=7 * DAY)
         self._services.keeps.keep_node(self.nodes["vision-paper"], order, actor="tomas")
@@ -335,10 +327,6 @@ class Story:
         client.create_node(
             parent=f"projects/{PROJECT}/locations/{WEST}", node_id="omars-quick-test", node=theirs
         )
-
-    def _ask_big(self, name: str, owner: str) -> None:
-        """A queued resource that waits: its zone has no hardware."""
-        self._ask(name, owner, "v6e-64", FULL_V6E, queued=True)
 
     def _ask_for_large_sweep(self) -> None:
         """A request beyond its budget, which is refused."""

@@ -82,19 +82,17 @@ class Workloads:
         elif work is Workload.NOTHING or at >= ends_at:
             record_activity(record, at, REST)
         else:
-            record_activity(record, at, self._pace())
+            duty = self.luck.uniform(62, 97)
+            pace = {
+                "duty_cycle": duty,
+                "tensorcore": duty * 0.6,
+                "memory_bandwidth": duty * 0.7,
+                "hbm": self.luck.uniform(0.9e10, 1.5e10),
+                "memory": self.luck.uniform(2e10, 9e10),
+                "cpu": self.luck.uniform(25, 80),
+                "received": self.luck.uniform(4e6, 4e7),
+                "sent": self.luck.uniform(1e6, 6e6),
+                "held": 1,
+            }
+            record_activity(record, at, pace)
             self._schedule(record, min(at + CHANGE_SECONDS, max(ends_at, at + 1)))
-
-    def _pace(self) -> Mapping[str, float]:
-        duty = self.luck.uniform(62, 97)
-        return {
-            "duty_cycle": duty,
-            "tensorcore": duty * 0.6,
-            "memory_bandwidth": duty * 0.7,
-            "hbm": self.luck.uniform(0.9e10, 1.5e10),
-            "memory": self.luck.uniform(2e10, 9e10),
-            "cpu": self.luck.uniform(25, 80),
-            "received": self.luck.uniform(4e6, 4e7),
-            "sent": self.luck.uniform(1e6, 6e6),
-            "held": 1,
-        }

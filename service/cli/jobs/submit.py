@@ -129,12 +129,25 @@ def body_of(asked: Mapping[str, Any]) -> dict[str, Any]:
         "exit_codes": asked["retry_exit_code"],
         "preemption": asked["preemption_retries"],
     }
+    models = {name: asked[name] for name in ("spot", "preemptible", "flex_start")}
     wanted = {
         **{name: asked[name] for name in _AS_TYPED},
         "command": asked["entrypoint"],
         "args": asked["command"],
         "env": dict(options.parse_pairs(asked["env"], "--env")),
-        "node_spec": _build_node_spec(asked) if asked["node"] is None else None,
+        "node_spec": None
+        if asked["node"] is not None
+        else _drop_empty(
+            {
+                "accelerator_type": asked["accelerator_type"],
+                **options.place_fields(asked["zone"], asked["region"]),
+                "provisioning_model": options.choose_model(asked["provisioning_model"], **models),
+                "queued": asked["queued"] or None,
+                "slices": asked["slices"],
+                "service_account": asked["service_account"],
+                "max_wait_seconds": asked["max_wait"],
+            }
+        ),
         "framework": _build_framework(asked),
         "max_duration_seconds": asked["max_duration"],
         "stop_grace_seconds": asked["stop_grace"],
@@ -143,20 +156,6 @@ def body_of(asked: Mapping[str, Any]) -> dict[str, Any]:
         "dry_run": asked["dry_run"] or None,
     }
     return _drop_empty(wanted)
-
-
-def _build_node_spec(asked: Mapping[str, Any]) -> dict[str, Any]:
-    models = {name: asked[name] for name in ("spot", "preemptible", "flex_start")}
-    spec = {
-        "accelerator_type": asked["accelerator_type"],
-        **options.place_fields(asked["zone"], asked["region"]),
-        "provisioning_model": options.choose_model(asked["provisioning_model"], **models),
-        "queued": asked["queued"] or None,
-        "slices": asked["slices"],
-        "service_account": asked["service_account"],
-        "max_wait_seconds": asked["max_wait"],
-    }
-    return _drop_empty(spec)
 
 
 def _build_framework(asked: Mapping[str, Any]) -> dict[str, str] | None:

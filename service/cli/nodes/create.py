@@ -231,18 +231,12 @@ def body_of(typed: Mapping[str, Any]) -> dict[str, Any]:
         or None,
         "max_wait_seconds": typed["max_wait"],
         "startup_script": options.read_script(typed["startup_script"]),
-        "vm": _build_vm(typed["vm_machine_type"], spot=typed["vm_spot"]),
     }
+    if typed["vm_machine_type"] is not None:
+        model = {"provisioning_model": "spot"} if typed["vm_spot"] else {}
+        body["vm"] = {"machine_type": typed["vm_machine_type"], **model}
+    elif typed["vm_spot"]:
+        raise typer.BadParameter(
+            "give the type of the VM: --vm-machine-type", param_hint="--vm-spot"
+        )
     return {name: value for name, value in body.items() if value is not None and value is not False}
-
-
-def _build_vm(machine_type: str | None, *, spot: bool) -> dict[str, str] | None:
-    """The user's own VM for the request. None without a machine type; usage error if only `spot`
-    is given."""
-    if machine_type is None:
-        if spot:
-            raise typer.BadParameter(
-                "give the type of the VM: --vm-machine-type", param_hint="--vm-spot"
-            )
-        return None
-    return {"machine_type": machine_type, **({"provisioning_model": "spot"} if spot else {})}

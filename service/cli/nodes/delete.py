@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -66,20 +66,16 @@ def _check_deletion(client: Client, found: Mapping[str, str], *, may_ask: bool) 
     costs = format_parts(total, [node["cost"] for node in views])
     for node, so_far in zip(views, costs, strict=True):
         print_errors(_describe_loss(node, so_far, jobs[node["id"]]))
-    rate = _describe_rate([node for node in views if is_ready(node)])
+    ready = [node for node in views if is_ready(node)]
+    unpriced = sum(node["hourly_cost"] is None for node in ready)
+    rate = f"{'at least ' if unpriced else ''}{format_usd(sum_rates(ready))} an hour"
+    if unpriced and unpriced == len(ready):
+        rate = "an unknown amount an hour"
     what = views[0]["name"] if len(views) == 1 else format_count(len(views), "node")
     verb = "costs" if len(views) == 1 else "cost"
     question = f"Delete {what}, which {verb} {rate} now and {format_usd(total)} so far?"
     if not typer.confirm(question, err=True):
         raise Failure("nothing was deleted")
-
-
-def _describe_rate(ready: Sequence[Mapping[str, Any]]) -> str:
-    """Dollars an hour of the READY nodes. The price of some may be unknown."""
-    unpriced = sum(node["hourly_cost"] is None for node in ready)
-    if unpriced and unpriced == len(ready):
-        return "an unknown amount an hour"
-    return f"{'at least ' if unpriced else ''}{format_usd(sum_rates(ready))} an hour"
 
 
 def _describe_loss(node: Mapping[str, Any], so_far: str, job: str | None) -> str:

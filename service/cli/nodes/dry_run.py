@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from service.cli.costs.estimate import print_estimate
@@ -28,26 +28,8 @@ View = Mapping[str, Any]
 def show_dry_run(client: Client, body: View, *, json: bool) -> None:
     """Print what a request would cost, and create nothing. Raises Failure when a budget would
     refuse it, or when no hardware fits."""
-    has_end = "ttl_seconds" in body or body.get("provisioning_model") == "flex_start"
-    answers = [client.send_request("POST", "/v1/estimates", body=one) for one in _requests_of(body)]
-    for answer in answers:
-        if json:
-            print_json(answer)
-        else:
-            print_estimate(answer.value, has_end=has_end)
-            print_lines("")
-    if not json:
-        print_paragraphs(*_list_notes(body))
-    refusals = [_find_refusal(answer) for answer in answers]
-    if all(refusals):
-        raise Failure(*dict.fromkeys(filter(None, refusals)))
-    if not json:
-        print_lines("nothing was created; no budget would refuse it")
-
-
-def _requests_of(body: View) -> Iterator[dict[str, Any]]:
-    """Body of an estimate for each accelerator type that the request accepts."""
     model = body.get("provisioning_model", ProvisioningModel.ON_DEMAND.value)
+    has_end = "ttl_seconds" in body or model == "flex_start"
     longest = MAX_FLEX_SECONDS if model == "flex_start" else _YEAR
     terms = {
         **{name: body[name] for name in _ESTIMATED if name in body},
@@ -55,17 +37,25 @@ def _requests_of(body: View) -> Iterator[dict[str, Any]]:
         "duration_seconds": body.get("ttl_seconds", longest),
     }
     types = body.get("accelerator_types") or [body.get("accelerator_type")]
-    for accelerator_type in types:
-        yield terms if accelerator_type is None else {"accelerator_type": accelerator_type} | terms
-
-
-def _list_notes(body: View) -> Iterator[str]:
-    """What the figures leave out."""
-    if (slices := body.get("slices", 1)) > 1:
-        yield f"note: these figures are for one slice; the node has {slices}"
-    if "vm" in body:
-        yield "note: the cost of your VM is not included"
-    yield "note: not checked are the name, the quota and the runtime version"
+    estimated = [terms if kind is None else {"accelerator_type": kind} | terms for kind in types]
+    answers = [client.send_request("POST", "/v1/estimates", body=one) for one in estimated]
+    for answer in answers:
+        if json:
+            print_json(answer)
+        else:
+            print_estimate(answer.value, has_end=has_end)
+            print_lines("")
+    if not json:
+        if (slices := body.get("slices", 1)) > 1:
+            print_paragraphs(f"note: these figures are for one slice; the node has {slices}")
+        if "vm" in body:
+            print_paragraphs("note: the cost of your VM is not included")
+        print_paragraphs("note: not checked are the name, the quota and the runtime version")
+    refusals = [_find_refusal(answer) for answer in answers]
+    if all(refusals):
+        raise Failure(*dict.fromkeys(filter(None, refusals)))
+    if not json:
+        print_lines("nothing was created; no budget would refuse it")
 
 
 def _find_refusal(answer: ApiAnswer) -> str | None:

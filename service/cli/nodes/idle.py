@@ -83,26 +83,24 @@ def _is_over(shown: Mapping[str, Any]) -> bool:
 
 
 def _format_line(shown: Mapping[str, Any], now: int) -> str:
-    """One line of --watch: `12:00:00 NOTIFIED: deleted in 4m10s`."""
+    """One line of --watch: `12:00:00 NOTIFIED: deleted in 4m10s`. It names the next step of the
+    cleanup and its time. If no step is due: the verdict of the signals."""
     at = format_time(to_rfc3339(now)).partition(" ")[2]
     is_ending = shown["state"] == "DELETING" and shown["node_state"] != "DELETED"
     is_checked = shown["state"] and shown["node_state"] == "READY"
     state = shown["state"] if is_checked or is_ending else shown["node_state"]
-    return f"{at} {state}: {_describe_next_step(shown, now)}"
-
-
-def _describe_next_step(shown: Mapping[str, Any], now: int) -> str:
-    """Next step of the cleanup and its time. If no step is due: the verdict of the signals."""
     if (end := _find_end(shown)) is not None:
-        return f"{end['action']} requested by {end['actor']}"
-    if shown["node_state"] != "READY":
-        return "idleness counts only while a node is READY"
-    if shown["state"] == "WARMING":
-        return "READY a short while ago, idleness does not count yet"
-    if shown["state"] in _IDLE and shown["held_by"]:
-        return f"held back by {', '.join(shown['held_by'])}"
-    action = _describe_end(shown, now) if shown["state"] in _IDLE else ""
-    return action or _describe_verdict(shown, now)
+        step = f"{end['action']} requested by {end['actor']}"
+    elif shown["node_state"] != "READY":
+        step = "idleness counts only while a node is READY"
+    elif shown["state"] == "WARMING":
+        step = "READY a short while ago, idleness does not count yet"
+    elif shown["state"] in _IDLE and shown["held_by"]:
+        step = f"held back by {', '.join(shown['held_by'])}"
+    else:
+        action = _describe_end(shown, now) if shown["state"] in _IDLE else ""
+        step = action or _describe_verdict(shown, now)
+    return f"{at} {state}: {step}"
 
 
 def _describe_end(shown: Mapping[str, Any], now: int) -> str:

@@ -224,7 +224,15 @@ def _list_facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
     yield "Place", f"{node['zone'] or 'no zone yet'}, project {node['project']}"
     yield "In the cloud", node["cloud_id"] or ""
     yield "Health", node["health"] or ""
-    yield "Workers", ", ".join(map(_describe_endpoint, node["endpoints"]))
+    yield (
+        "Workers",
+        ", ".join(
+            f"{endpoint['ip']} ({endpoint['external_ip']})"
+            if endpoint.get("external_ip")
+            else endpoint["ip"]
+            for endpoint in node["endpoints"]
+        ),
+    )
     yield "Owner", node["owner"]
     yield "Team", node["team"]
     yield "Labels", ", ".join(f"{key}={value}" for key, value in node["labels"].items())
@@ -244,7 +252,12 @@ def _list_dates(node: View, now: int) -> Iterator[tuple[str, str]]:
         left = parse_rfc3339(node["deletes_at"]) - now
         when = f", in {format_age(left)}" if left > 0 and not node["ended_at"] else ""
         yield "Deletes itself", f"{format_time(node['deletes_at'])} UTC{when}"
-    yield "Kept until", _describe_keep(node, now)
+    keep = node.get("keep")
+    if keep and not node["ended_at"]:
+        if keep["until"] is None:
+            yield "Kept until", f"an invalid date ({keep['reason']})"
+        elif parse_rfc3339(keep["until"]) > now:
+            yield "Kept until", f"{format_time(keep['until'])} UTC ({keep['reason']})"
     yield "Goes after that", node.get("ends_after_keep") or ""
     if node.get("idle"):
         idle = node["idle"]
@@ -252,17 +265,6 @@ def _list_dates(node: View, now: int) -> Iterator[tuple[str, str]]:
     if node["ended_at"]:
         yield "Ended", f"{format_time(node['ended_at'])} UTC"
     yield "Deleted for", node["delete_reason"] or ""
-
-
-def _describe_keep(node: View, now: int) -> str:
-    """End and reason of the keep in force. Empty without one."""
-    keep = node.get("keep")
-    if not keep or node["ended_at"]:
-        return ""
-    if keep["until"] is None:
-        return f"an invalid date ({keep['reason']})"
-    is_over = parse_rfc3339(keep["until"]) <= now
-    return "" if is_over else f"{format_time(keep['until'])} UTC ({keep['reason']})"
 
 
 def show_update(node: View, said: View) -> None:
@@ -313,11 +315,6 @@ def _other_types(node: View) -> list[str]:
     return [kind for kind in node["accelerator_types"] if kind != node["accelerator_type"]]
 
 
-def _describe_endpoint(endpoint: View) -> str:
-    outside = f" ({endpoint['external_ip']})" if endpoint.get("external_ip") else ""
-    return f"{endpoint['ip']}{outside}"
-
-
 def show_events(events: Sequence[View]) -> None:
     """Print the events of a node, the oldest first."""
     print_table(
@@ -334,13 +331,27 @@ def show_cost(cost: View) -> None:
     unpriced, listed = cost["unpriced_seconds"], cost["list_cost"]
     # A cost that is certain to the second changes only while the node runs.
     not_final = "still runs" if _is_zero(cost["uncertainty"]) else "may still change"
+    lines = cost.get("lines") or ()
+    amounts = format_column(
+        [
+            None if line["unpriced_seconds"] and _is_zero(line["cost"]) else line["cost"]
+            for line in lines
+        ]
+    )
+    parts = [
+        (
+            f"  VM {line['what']}" if line["kind"] == "vm" else f"  {line['what']}",
+            f"{amount} for {format_age(line['seconds'])}",
+        )
+        for line, amount in zip(lines, amounts, strict=True)
+    ]
     print_facts(
         [
             (
                 "Cost",
                 format_exact(cost["cost"]) + (f", and it {not_final}" if cost["estimated"] else ""),
             ),
-            *_list_lines(cost.get("lines") or ()),
+            *(parts if len(parts) > 1 else []),
             (
                 "Uncertain by",
                 "" if _is_zero(cost["uncertainty"]) else f"± {format_exact(cost['uncertainty'])}",
@@ -357,18 +368,6 @@ def show_cost(cost: View) -> None:
 
 def _describe_unpriced(cost: View) -> str:
     return f"{format_age(cost['unpriced_seconds'])} with unknown price"
-
-
-def _list_lines(lines: Sequence[View]) -> Iterator[tuple[str, str]]:
-    """Parts of a cost. Nothing for a cost that has a single part."""
-    if len(lines) < 2:
-        return
-    unknown = [line["unpriced_seconds"] and _is_zero(line["cost"]) for line in lines]
-    costs = zip(lines, unknown, strict=True)
-    amounts = format_column([None if left_out else line["cost"] for line, left_out in costs])
-    for line, amount in zip(lines, amounts, strict=True):
-        what = f"  VM {line['what']}" if line["kind"] == "vm" else f"  {line['what']}"
-        yield what, f"{amount} for {format_age(line['seconds'])}"
 
 
 def _is_zero(amount: str) -> bool:
@@ -412,7 +411,9 @@ def show_ledger(entries: Sequence[View]) -> None:
                 format_time(entry["end"]),
                 *([entry["what"]] if named else []),
                 entry["kind"] + ("" if entry["corrects"] is None else f" of {entry['corrects']}"),
-                _format_quantity(entry, named=named),
+                f"{entry['vm_seconds']:,} VM-seconds"
+                if _is_of_vm(entry)
+                else f"{entry['chip_seconds']:,}{' chip-seconds' if named else ''}",
                 price,
                 amount,
             ]
@@ -429,10 +430,3 @@ _OF_CHIPS = ("KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR")
 
 def _is_of_vm(entry: View) -> bool:
     return bool(entry.get("unit") == "vm_hour")
-
-
-def _format_quantity(entry: View, *, named: bool) -> str:
-    """Chip-seconds, or seconds of the user's own VM. `named` adds the unit to chip-seconds."""
-    if _is_of_vm(entry):
-        return f"{entry['vm_seconds']:,} VM-seconds"
-    return f"{entry['chip_seconds']:,}{' chip-seconds' if named else ''}"

@@ -240,31 +240,22 @@ def explain(
     """Explain a ledger line: price, seconds and evidence."""
     with open_client() as client:
         path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
-        if number is None:
-            _explain_newest(client, path, json=json)
+        if number is not None:
+            line = client.get(f"{path}/ledger/{number}")
+            if json:
+                print_json(line)
+            else:
+                print_lines(*line.value["explanation"])
             return
-        answer = client.get(f"{path}/ledger/{number}")
+        entries = client.get_all(f"{path}/ledger", "entries").value["entries"]
+        cost = client.get(f"{path}/cost")
+        if not entries and not cost.value["unposted"]:
+            raise Failure(_describe_empty_ledger(client, path))
+        last = client.get(f"{path}/ledger/{entries[-1]['number']}") if entries else None
     if json:
-        print_json(answer)
-    else:
-        print_lines(*answer.value["explanation"])
-
-
-def _explain_newest(client: Client, path: str, *, json: bool) -> None:
-    """Explain the last ledger line of the node at `path`, and the charges that are not posted yet.
-
-    With `json` only the line is printed, or the cost of the node if it has no line. Raises Failure
-    when there is nothing to explain.
-    """
-    entries = client.get_all(f"{path}/ledger", "entries").value["entries"]
-    cost = client.get(f"{path}/cost")
-    if not entries and not cost.value["unposted"]:
-        raise Failure(_describe_empty_ledger(client, path))
-    line = client.get(f"{path}/ledger/{entries[-1]['number']}") if entries else None
-    if json:
-        print_json(line or cost)
+        print_json(last or cost)
         return
-    for sentences in node_output.explain_newest(None if line is None else line.value, cost.value):
+    for sentences in node_output.explain_newest(None if last is None else last.value, cost.value):
         print_lines(*sentences)
 
 

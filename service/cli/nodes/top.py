@@ -113,7 +113,14 @@ def print_top(found: TopNodes) -> None:
     total = sum_rates([*found.nodes, *found.others])
     shares = [node["hourly_cost"] for node in found.nodes]
     *rates, _ = format_parts(total, [*shares, sum_rates(found.others)])
-    print_paragraphs(*_list_totals(found))
+    ready = [*found.nodes, *found.others]
+    print_paragraphs(f"{format_count(len(ready), 'node')} ready at {describe_rate(ready)}")
+    if found.others:
+        rest = format_usd(sum_rates(found.others))
+        print_paragraphs(f"not shown: {format_count(len(found.others), 'node')} at {rest} an hour")
+    if Decimal(unused := found.fleet["unused_reservations_hourly_cost"]):
+        print_paragraphs(f"reserved chips that no node uses cost {format_usd(unused)} an hour more")
+    print_paragraphs(f"as of {format_time(found.fleet['as_of'])} UTC")
     if found.nodes:
         print_lines("")
         print_table(
@@ -133,19 +140,6 @@ def print_top(found: TopNodes) -> None:
             ),
             spare=("TEAM", "TYPE", "STATE", "DELETES IN", "SO FAR", "ACTIVITY"),
         )
-
-
-def _list_totals(found: TopNodes) -> list[str]:
-    """The sum of all READY nodes, what unused reservations add, and the time of the figures."""
-    ready = [*found.nodes, *found.others]
-    lines = [f"{format_count(len(ready), 'node')} ready at {describe_rate(ready)}"]
-    if found.others:
-        rest = format_usd(sum_rates(found.others))
-        lines.append(f"not shown: {format_count(len(found.others), 'node')} at {rest} an hour")
-    unused = found.fleet["unused_reservations_hourly_cost"]
-    if Decimal(unused):
-        lines.append(f"reserved chips that no node uses cost {format_usd(unused)} an hour more")
-    return [*lines, f"as of {format_time(found.fleet['as_of'])} UTC"]
 
 
 def _describe_activity(idle: View, now: int) -> Cell:

@@ -118,10 +118,18 @@ def _live_and_serve(settings: Settings, plan: DevPlan, days: int, stop: threadin
     from service.cli.demo.inbox import open_inbox  # noqa: PLC0415 - costs what others need not pay
 
     apply_migrations(plan.database_url)
+    of_past: Mapping[str, object] = {
+        **plan.idle,
+        "database_url": plan.database_url,
+        "projects": plan.projects,
+        "webhook_allow_private": True,
+        "public_url": plan.web.url,
+        "smtp_url": None,  # no address of the demo exists
+    }
     with open_inbox() as inbox:
         began = time.monotonic()
         with _logs_in_file(FOLDER / "past.log"):
-            world = _live_past(_settings_of_past(settings, plan), inbox.url, days, stop)
+            world = _live_past(settings.model_copy(update=of_past), inbox.url, days, stop)
         seconds = f"{time.monotonic() - began:.0f}"
         shown = {"inbox": inbox.url, "days": str(days), "seconds": seconds}
         _serve_world(world, plan, stop, shown)
@@ -155,20 +163,6 @@ def _live_past(settings: Settings, inbox: str, days: int, stop: threading.Event)
         month.past.close()
     clock.go_live(precise_clock)
     return month.past.world
-
-
-def _settings_of_past(settings: Settings, plan: DevPlan) -> Settings:
-    """The settings of the past. Mail is not sent, as no address of the demo exists."""
-    return settings.model_copy(
-        update={
-            **plan.idle,
-            "database_url": plan.database_url,
-            "projects": plan.projects,
-            "webhook_allow_private": True,
-            "public_url": plan.web.url,
-            "smtp_url": None,
-        }
-    )
 
 
 @contextmanager

@@ -134,7 +134,21 @@ def dev() -> None:
     typer.echo(f"Starting the emulator, the daemon and the API on {plan.web.url}, in some seconds.")
     logs.set_up()
     with stopped_by_signals() as stop:
-        _run_all(plan, stop)
+        emulator, daemon, server = plan.make_children()
+        needed = (emulator, server)
+        try:
+            emulator.start()
+            apply_migrations(plan.database_url)
+            server.start()  # while the emulator starts; the daemon calls the emulator at once
+            wait_until(lambda: plan.rest.can_connect(1) and plan.grpc.can_connect(1), needed, stop)
+            daemon.start()
+            wait_until(lambda: is_ready(plan.web), needed, stop)
+            if not stop.is_set():
+                typer.echo(format_welcome(plan, (emulator, daemon, server)))
+            watch_children(daemon, needed, stop)
+        finally:
+            stop_all((daemon, server))
+            emulator.stop()
 
 
 def plan_of(settings: Settings) -> DevPlan:
@@ -195,24 +209,6 @@ def _is_steward_at(address: Address) -> bool:
             return is_steward(http)
     except httpx2.HTTPError:
         return False
-
-
-def _run_all(plan: DevPlan, stop: threading.Event) -> None:
-    emulator, daemon, server = plan.make_children()
-    needed = (emulator, server)
-    try:
-        emulator.start()
-        apply_migrations(plan.database_url)
-        server.start()  # while the emulator starts; the daemon calls the emulator at once
-        wait_until(lambda: plan.rest.can_connect(1) and plan.grpc.can_connect(1), needed, stop)
-        daemon.start()
-        wait_until(lambda: is_ready(plan.web), needed, stop)
-        if not stop.is_set():
-            typer.echo(format_welcome(plan, (emulator, daemon, server)))
-        watch_children(daemon, needed, stop)
-    finally:
-        stop_all((daemon, server))
-        emulator.stop()
 
 
 def watch_children(daemon: Child, needed: Sequence[Child], stop: threading.Event) -> None:

@@ -108,7 +108,10 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
     logs.set_up()
     parent.end_with_parent()
     scripts = run_startup_scripts or _parse_digests(run_startup_scripts_of or [])
-    if scripts and not _is_loopback(host):
+
+    from service.emulator.surfaces.guard import is_loopback  # noqa: PLC0415 - costs a second
+
+    if scripts and not is_loopback(host):
         option = "--run-startup-scripts" if run_startup_scripts else "--run-startup-scripts-of"
         raise Failure(
             f"{option} is for this machine only, and {host} is reachable by others",
@@ -149,12 +152,6 @@ def _parse_digests(texts: list[str]) -> frozenset[str]:
                 code=MISUSED,
             )
     return frozenset(text.lower() for text in texts)
-
-
-def _is_loopback(host: str) -> bool:
-    from service.emulator.surfaces.guard import is_loopback  # noqa: PLC0415 - costs a second
-
-    return is_loopback(host)
 
 
 def _build_world(speed: float, seed: int, path: Path | None) -> World:

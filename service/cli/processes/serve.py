@@ -39,17 +39,13 @@ def serve(
     if given is None and number > 1:
         check_database(settings)
         with address.open_listener() as listener:
-            run_workers(listener, number, _make_form_key(settings))
+            # Without a key, or a token to make it from, the workers share a random one: a form of
+            # one worker is valid in the others.
+            has_key = settings.form_key is not None or settings.admin_token is not None
+            more = {} if has_key else {"STEWARD_FORM_KEY": secrets.token_hex(32)}
+            run_workers(listener, number, more)
         return
     _serve_requests(settings, address, given)
-
-
-def _make_form_key(settings: Settings) -> dict[str, str]:
-    """The environment with a random key for the forms, so that a form of one worker is valid in the
-    others. Empty if the settings have a key, or a token to make it from."""
-    if settings.form_key is not None or settings.admin_token is not None:
-        return {}
-    return {"STEWARD_FORM_KEY": secrets.token_hex(32)}
 
 
 def check_database(settings: Settings) -> None:

@@ -79,7 +79,19 @@ class Client:
         except httpx2.TimeoutException:
             raise Unreachable(f"{self._url} gave no answer in {TIMEOUT_SECONDS:.0f} s") from None
         except httpx2.ConnectError as error:
-            raise Unreachable(_explain_connect_error(self._url, error)) from None
+            cause: BaseException | None = error
+            while cause is not None and not isinstance(cause, ssl.SSLError):
+                cause = cause.__cause__ or cause.__context__
+            if cause is None:
+                reason = f"nothing answers at {self._url}; start it with: tpu-steward dev"
+            elif isinstance(cause, ssl.SSLCertVerificationError):
+                reason = f"the certificate of {self._url} cannot be trusted: {cause.verify_message}"
+            else:
+                reason = (
+                    f"what answers at {self._url} does not speak a known TLS version; is it http://?"
+                    " (STEWARD_URL)"
+                )
+            raise Unreachable(reason) from None
         except httpx2.HTTPError as error:
             raise Unreachable(f"{self._url} gave no usable answer: {error}") from None
 
@@ -191,12 +203,22 @@ def open_client() -> Iterator[Client]:
             code=MISUSED,
         )
     check_address(caller, is_local=local, is_plain=parsed.scheme == "http")
+    headers = {}
+    if caller.secret is not None:
+        name, secret = caller.secret
+        if not (secret.isascii() and secret.isprintable()):
+            raise Failure(
+                f"STEWARD_{name.upper()} is no token: it has characters that are not ASCII in one"
+                " line",
+                code=MISUSED,
+            )
+        headers["Authorization"] = f"Bearer {secret}"
     # A proxy of the environment cannot reach this machine. Without TLS no certificates are loaded:
     # loading them takes longer than the request.
     nobody = local and parsed.scheme == "http"
     with httpx2.Client(
         base_url=url,
-        headers=_build_headers(caller),
+        headers=headers,
         timeout=TIMEOUT_SECONDS,
         trust_env=not local,
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if nobody else True,
@@ -214,31 +236,7 @@ def _find_listener(caller: ClientSettings) -> Address:
     return address_of(configuration.load_settings())
 
 
-def _build_headers(caller: ClientSettings) -> dict[str, str]:
-    if caller.secret is None:
-        return {}
-    name, secret = caller.secret
-    if not (secret.isascii() and secret.isprintable()):
-        raise Failure(
-            f"STEWARD_{name.upper()} is no token: it has characters that are not ASCII in one line",
-            code=MISUSED,
-        )
-    return {"Authorization": f"Bearer {secret}"}
-
-
 def _drop_empty(params: Params | None) -> dict[str, Any]:
     """The parameters without None and empty lists. Empty text stays: without it the API would
     answer with everything."""
     return {name: value for name, value in (params or {}).items() if value not in (None, [], ())}
-
-
-def _explain_connect_error(url: str, error: httpx2.ConnectError) -> str:
-    """Reason that no connection to the address is possible."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError):
-        cause = cause.__cause__ or cause.__context__
-    if cause is None:
-        return f"nothing answers at {url}; start it with: tpu-steward dev"
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"the certificate of {url} cannot be trusted: {cause.verify_message}"
-    return f"what answers at {url} does not speak a known TLS version; is it http://? (STEWARD_URL)"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
@@ -18,13 +16,11 @@ def load_settings() -> Settings:
         with explain_read_errors():
             return Settings()
     except ValidationError as error:
-        raise Failure(*_describe_errors(error), code=MISUSED) from None
+        lines = []
+        for found in error.errors(include_url=False):
+            name = "_".join(str(part) for part in found["loc"][:1]).upper()
+            reason = found["msg"][:1].lower() + found["msg"][1:]
+            lines.append(f"STEWARD_{name}: {reason}; it is {str(found['input'])[:80]!r}")
+        raise Failure(*lines, code=MISUSED) from None
     except SettingsError as error:
         raise Failure(f"the settings cannot be read: {error}", code=MISUSED) from None
-
-
-def _describe_errors(error: ValidationError) -> Iterator[str]:
-    for found in error.errors(include_url=False):
-        name = "_".join(str(part) for part in found["loc"][:1]).upper()
-        said = found["msg"][:1].lower() + found["msg"][1:]
-        yield f"STEWARD_{name}: {said}; it is {str(found['input'])[:80]!r}"

@@ -52,14 +52,15 @@ def format_csv(rows: Sequence[Mapping[str, Any]], *, has_headings: bool) -> str:
     writer = csv.writer(text, lineterminator="\n")
     if has_headings and names:
         writer.writerow(names)
-    writer.writerows([_format_field(row.get(name)) for name in names] for row in rows)
+    for row in rows:
+        values = [row.get(name) for name in names]
+        writer.writerow(
+            json.dumps(value, ensure_ascii=False)
+            if isinstance(value, (list, dict, bool))
+            else format_cell(value)
+            for value in values
+        )
     return text.getvalue().removesuffix("\n")
-
-
-def _format_field(value: object) -> str:
-    if isinstance(value, (list, dict, bool)):
-        return json.dumps(value, ensure_ascii=False)
-    return format_cell(value)
 
 
 def format_yaml(value: object) -> str:

@@ -38,13 +38,10 @@ def require_name(said: Said) -> Said:
 
     An unset shell variable makes a blank name, which would find nothing, or the only resource.
     """
-    if said is not None and not all(text.strip() for text in _as_list(said)):
+    texts: Sequence[str] | None = [said] if isinstance(said, str) else said
+    if texts is not None and not all(text.strip() for text in texts):
         raise typer.BadParameter("it is empty; give a name or an id")
     return said
-
-
-def _as_list(said: str | list[str]) -> list[str]:
-    return [said] if isinstance(said, str) else said
 
 
 def require_key(text: str | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 SHOWN = 12
@@ -38,22 +38,19 @@ def to_lines(status: int, document: Mapping[str, Any]) -> list[str]:
     if status == 401:
         return ["the service needs a token: set STEWARD_TOKEN"]
     detail = str(document.get("detail") or document.get("title") or f"the API answered {status}")
-    found = [*_list_field_errors(document)] or [detail]
-    said = " ".join(found)
-    found += [
-        f"  {_MEANT.get(name, name.replace('_', ' '))}: {_join_first(values)}"
-        for name, values in document.items()
-        if name not in _NO_ADVICE and _is_new_advice(values, said)
-    ]
-    return found
-
-
-def _list_field_errors(document: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each invalid field of the request."""
     errors = document.get("errors")
-    for error in errors if isinstance(errors, list) else ():
-        if isinstance(error, Mapping):
-            yield f"{error.get('field', 'the request')}: {error.get('message', 'makes no sense')}"
+    found = [
+        f"{error.get('field', 'the request')}: {error.get('message', 'makes no sense')}"
+        for error in (errors if isinstance(errors, list) else ())
+        if isinstance(error, Mapping)
+    ] or [detail]
+    said = " ".join(found)
+    for name, values in document.items():
+        if name not in _NO_ADVICE and _is_new_advice(values, said):
+            shown = ", ".join(map(str, values[:SHOWN]))
+            more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
+            found.append(f"  {_MEANT.get(name, name.replace('_', ' '))}: {shown}{more}")
+    return found
 
 
 def _is_new_advice(values: object, said: str) -> bool:
@@ -64,9 +61,3 @@ def _is_new_advice(values: object, said: str) -> bool:
         and all(isinstance(value, str | int) for value in values)
         and not all(str(value) in said for value in values)
     )
-
-
-def _join_first(values: list[object]) -> str:
-    shown = ", ".join(map(str, values[:SHOWN]))
-    more = len(values) - SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown

@@ -74,7 +74,10 @@ def print_table(
     plain = {name: [row[at].plain for row in texts] for at, name in enumerate(headings)}
     texts = list(sort_rows(texts, plain, printing.sort_by))
     if printing.output is Output.NAME:
-        _print_names(headings, texts)
+        at = next((headings.index(name) for name in ("NAME", "ID") if name in headings), 0)
+        for name in dict.fromkeys(row[at].plain for row in texts):
+            if name not in {"", "-"}:
+                typer.echo(name)
         return
     table = [TableColumn(heading, [row[at] for row in texts]) for at, heading in enumerate(columns)]
     wide = printing.output is Output.WIDE
@@ -107,14 +110,6 @@ def _print_columns(columns: Sequence[TableColumn], widths: Sequence[int], *, wid
     for row in zip(*(column.cells for column in columns), strict=True):
         grid.add_row(*row)
     print_renderable(grid, wide=wide)
-
-
-def _print_names(headings: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
-    """Print the name of each row, or its id where rows have no names. Each is printed once."""
-    at = next((headings.index(name) for name in ("NAME", "ID") if name in headings), 0)
-    for name in dict.fromkeys(row[at].plain for row in rows):
-        if name not in {"", "-"}:
-            typer.echo(name)
 
 
 def print_facts(pairs: Iterable[tuple[str, Cell]]) -> None:

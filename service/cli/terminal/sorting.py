@@ -49,12 +49,13 @@ def sort_documents(
 ) -> Sequence[Mapping[str, Any]]:
     """Resources of the API in the order of their field `sort_by`, as `sort_rows` does."""
     names = dict.fromkeys(name for document in documents for name in document)
-    texts = {name: [_to_text(document.get(name)) for document in documents] for name in names}
+    texts = {
+        name: [
+            "" if (value := document.get(name)) is None else str(value) for document in documents
+        ]
+        for name in names
+    }
     return sort_rows(documents, texts, sort_by)
-
-
-def _to_text(value: object) -> str:
-    return "" if value is None else str(value)
 
 
 def _fold_heading(text: str) -> str:
