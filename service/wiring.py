@@ -249,18 +249,15 @@ def build_app(base: Foundation, timekeeper: Timekeeper | None = None) -> FastAPI
     made = create_app(
         build_services(base, timekeeper), None if token is None else token.get_secret_value()
     )
-    add_dashboard(made, _find_form_key(base.settings))
+    # The key that signs the forms is the same in every process and replica. Without a key and a
+    # token in the settings, one process makes its own.
+    form_key = None
+    if base.settings.form_key is not None:
+        form_key = base.settings.form_key.get_secret_value().encode()
+    elif token is not None:
+        form_key = sha256(b"forms:" + token.get_secret_value().encode()).digest()
+    add_dashboard(made, form_key)
     return made
-
-
-def _find_form_key(settings: Settings) -> bytes | None:
-    """The key that signs the forms of the dashboard, the same in every process and replica. None
-    without a key and a token in the settings: one process then makes its own."""
-    if settings.form_key is not None:
-        return settings.form_key.get_secret_value().encode()
-    if settings.admin_token is not None:
-        return sha256(b"forms:" + settings.admin_token.get_secret_value().encode()).digest()
-    return None
 
 
 def connect_google(settings: Settings) -> TpuCloud:

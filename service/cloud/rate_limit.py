@@ -88,27 +88,23 @@ class ReadPace:
             calls = self._calls.setdefault(project, deque())
             while calls and calls[0][0] <= now - MINUTE:
                 calls.popleft()
-            free_at = self._free_at(calls, reader)
-            if free_at is not None:
+            own = [at for at, who in calls if who is reader]
+            spent = [
+                (every[0] if every else 0.0)
+                for every, most in (
+                    ([at for at, _ in calls], self._per_minute),
+                    (own, self._most[reader]),
+                )
+                if len(every) >= most
+            ]
+            if spent:
+                free_at = max(spent) + MINUTE
                 raise RateLimited(
                     f"no more reads of the log of {project} for the moment: they are spread out"
                     " so that the limit of Cloud Logging per minute is not met",
                     retry_after=max(1, math.ceil(free_at - now)),
                 )
             calls.append((now, reader))
-
-    def _free_at(self, calls: deque[tuple[float, LogReader]], reader: LogReader) -> float | None:
-        """Earliest time for a call of that reader; None if it may be sent now."""
-        own = [at for at, who in calls if who is reader]
-        spent = [
-            (every[0] if every else 0.0)
-            for every, most in (
-                ([at for at, _ in calls], self._per_minute),
-                (own, self._most[reader]),
-            )
-            if len(every) >= most
-        ]
-        return max(spent) + MINUTE if spent else None
 
 
 class ReportPace:

@@ -75,7 +75,16 @@ class Leaseholder:
         for project in free:
             if self._is_over or self._clock.monotonic() - started > LEASE_SECONDS / 4:
                 break  # the held leases have to be renewed first
-            self._take_lease(project)
+            deadline = self._clock.monotonic() + LEASE_SECONDS
+            looked_at = self._looked_at.get(project, 0)
+            try:
+                with self._units() as unit:
+                    lease = unit.leases.take(project, self._holder, LEASE_SECONDS, looked_at)
+            except StewardError as error:
+                log.warning("lease.not_taken", project=project, reason=str(error))
+                continue
+            with self._lock:
+                self._set_lease(project, lease, deadline)
 
     def is_any_free(self) -> bool:
         """Whether the lease of another daemon's project is free. The check only reads, so it can
@@ -89,19 +98,6 @@ class Leaseholder:
                 return bool(unit.leases.list_free(others))
         except StewardError:
             return False  # the next renewal says what is wrong
-
-    def _take_lease(self, project: str) -> None:
-        """Take one free lease."""
-        deadline = self._clock.monotonic() + LEASE_SECONDS
-        looked_at = self._looked_at.get(project, 0)
-        try:
-            with self._units() as unit:
-                lease = unit.leases.take(project, self._holder, LEASE_SECONDS, looked_at)
-        except StewardError as error:
-            log.warning("lease.not_taken", project=project, reason=str(error))
-            return
-        with self._lock:
-            self._set_lease(project, lease, deadline)
 
     def _drop_overdue(self) -> None:
         """Drop the leases that were not renewed in time."""

@@ -99,7 +99,24 @@ class BillMatches:
             .where(_is_within(projects, start, end), ~_MACHINE)
             .group_by(*by, columns.reservation_id)
         )
-        return [_to_charged(row) for row in self._connection.execute(statement)]
+        return [
+            Charged(
+                project=project,
+                node_id=node_id,
+                generation=generation,
+                model=model,
+                hour=hour,
+                rows=rows,
+                amount=int(amount),
+                at_list=None if at_list is None else int(at_list),
+                chip_seconds=int(chip_seconds),
+                reservation_id=reservation_id or "",
+            )
+            for project, node_id, generation, model, hour, reservation_id, rows, *sums in (
+                self._connection.execute(statement)
+            )
+            for amount, at_list, chip_seconds in [sums]
+        ]
 
     def sum_machines(self, projects: Sequence[str], start: int, end: int) -> tuple[int, int]:
         """(entries, nano-dollars) of users' own machines in the hours in [start, end). Google bills
@@ -197,23 +214,6 @@ class BillMatches:
 def _is_within(projects: Sequence[str], start: int, end: int) -> ColumnElement[bool]:
     columns = ledger.c
     return and_(columns.project.in_(projects), columns.hour >= start, columns.hour < end)
-
-
-def _to_charged(row: Any) -> Charged:
-    project, node_id, generation, model, hour, reservation_id, rows, *sums = row
-    amount, at_list, chip_seconds = sums
-    return Charged(
-        project=project,
-        node_id=node_id,
-        generation=generation,
-        model=model,
-        hour=hour,
-        rows=rows,
-        amount=int(amount),
-        at_list=None if at_list is None else int(at_list),
-        chip_seconds=int(chip_seconds),
-        reservation_id=reservation_id or "",
-    )
 
 
 def _leaf_of(resource: str) -> str:

@@ -456,7 +456,26 @@ class Bills:
         for row in self._connection.execute(statement).mappings():
             key = tuple(row[name] for name in _OF_USAGE)
             together.setdefault(key, []).append(row)
-        return [_to_billed_usage(rows) for rows in together.values()]
+        usages = []
+        for rows in together.values():
+            first, kinds = rows[0], _sum_credit_kinds(rows)
+            # Rows without an amount of use, such as some corrections, do not change the sum; the
+            # same holds for the list price.
+            listed = [row for row in rows if row["at_list"] is not None]
+            measured = [row for row in rows if row["chip_seconds"] is not None]
+            usages.append(
+                BilledUsage(
+                    _to_commitment_key(first),
+                    (first["project"], first["resource"], first["node_id"]),
+                    first["consumption_model"],
+                    cost=sum(row["cost"] * row["copies"] for row in rows),
+                    discount=sum(kinds.get(kind, 0) for kind in DISCOUNTS),
+                    at_list=_sum_if_known(listed, "at_list"),
+                    chip_seconds=_sum_if_known(measured, "chip_seconds"),
+                    is_priced=all(row["converted"] or not row["local_credits"] for row in rows),
+                )
+            )
+        return usages
 
     def add_comparisons(self, bill_id: str, lines: Iterable[Comparison]) -> None:
         """Write comparisons."""
@@ -558,25 +577,6 @@ def _to_commitment_key(row: _Found) -> CommitmentKey:
         description=row["description"],
         region=row["region"],
         zone=row["zone"],
-    )
-
-
-def _to_billed_usage(rows: Sequence[_Found]) -> BilledUsage:
-    """The sum of the rows of one resource, SKU and hour on one invoice. Rows without an amount of
-    use, such as some corrections, do not change it; the same holds for the list price."""
-    first = rows[0]
-    kinds = _sum_credit_kinds(rows)
-    return BilledUsage(
-        _to_commitment_key(first),
-        (first["project"], first["resource"], first["node_id"]),
-        first["consumption_model"],
-        cost=sum(row["cost"] * row["copies"] for row in rows),
-        discount=sum(kinds.get(kind, 0) for kind in DISCOUNTS),
-        at_list=_sum_if_known([row for row in rows if row["at_list"] is not None], "at_list"),
-        chip_seconds=_sum_if_known(
-            [row for row in rows if row["chip_seconds"] is not None], "chip_seconds"
-        ),
-        is_priced=all(row["converted"] or not row["local_credits"] for row in rows),
     )
 
 

@@ -171,7 +171,21 @@ class _Subjects:
                 found = _unused_resource(row, purchase)
             else:
                 found = _node_resource(row, attempts.get(row.node_id, ()), purchase)
-            self.resources[subject] = _machine_resource(row, found) if line == row.vm else found
+            if line == row.vm:
+                # The user's own VM that drives the node. Its real name is unknown, so its name says
+                # which node it belongs to, and is none of Google's names.
+                found = replace(
+                    found,
+                    path=f"tpu-steward/vm-of/{found.path}",
+                    name=f"VM of {found.name}",
+                    kind=ChargeKind.MACHINE,
+                    generation=row.vm,
+                    accelerator_type=row.vm,
+                    model=row.vm_model,
+                    reservation="",
+                    commitment="",
+                )
+            self.resources[subject] = found
 
     def _by_id(self, statement: Select[Any], ids: Collection[str]) -> dict[str, Any]:
         found = self._connection.execute(statement, {"ids": sorted(ids)})
@@ -197,22 +211,6 @@ def _node_resource(row: Any, attempts: Sequence[Any], purchase: Purchase | None)
         model=row.model,
         reservation=spec.reservation if purchase is None else purchase.path,
         commitment="" if purchase is None else purchase.path,
-    )
-
-
-def _machine_resource(row: Any, node: Resource) -> Resource:
-    """The user's own VM that drives a node. Its real name is unknown, so its name says which node
-    it belongs to, and is none of Google's names."""
-    return replace(
-        node,
-        path=f"tpu-steward/vm-of/{node.path}",
-        name=f"VM of {node.name}",
-        kind=ChargeKind.MACHINE,
-        generation=row.vm,
-        accelerator_type=row.vm,
-        model=row.vm_model,
-        reservation="",
-        commitment="",
     )
 
 

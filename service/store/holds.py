@@ -106,7 +106,19 @@ class Holds:
         """The holds that count in any of the scopes: the hold, whether it counts in each scope, and
         whether it was ever placed. The rate and the time to live of a hold that was never placed
         are unknown here."""
-        conditions = [_counts_node(scope) for scope in scopes]
+        conditions = []
+        for scope in scopes:
+            # A node counts by its current payer.
+            pairs = (
+                (nodes.c.project, scope.project),
+                (nodes.c.payer_team, scope.team),
+                (nodes.c.payer_owner, scope.owner),
+                (nodes.c.payer_job, scope.job),
+            )
+            parts = [column == value for column, value in pairs if value is not None]
+            if scope.label is not None:
+                parts.append(_has_label(nodes.c.payer_labels, scope.label))
+            conditions.append(and_(literal(value=True), *parts))
         return self._read_holds(select(*_HOLD, *conditions), or_(*conditions))
 
     def _read_holds(
@@ -153,20 +165,6 @@ class Holds:
         """The total of all parts, in one statement."""
         statement = select(*(part.scalar_subquery() for part in parts))
         return sum(int(total or 0) for total in self._connection.execute(statement).one())
-
-
-def _counts_node(scope: Scope) -> ColumnElement[bool]:
-    """Whether a node counts, by its current payer."""
-    pairs = (
-        (nodes.c.project, scope.project),
-        (nodes.c.payer_team, scope.team),
-        (nodes.c.payer_owner, scope.owner),
-        (nodes.c.payer_job, scope.job),
-    )
-    found = [column == value for column, value in pairs if value is not None]
-    if scope.label is not None:
-        found.append(_has_label(nodes.c.payer_labels, scope.label))
-    return and_(literal(value=True), *found)
 
 
 def _select_days(scope: Scope, start: int, end: int) -> Select[Any]:

@@ -128,11 +128,16 @@ def _read_around(
     now: int,
 ) -> _Around:
     activities = _read_activities(unit, project, now)
+    waiting = dict(unit.jobs.find_waiting(project))
+    for node_id, job_id in list(waiting.items()):
+        activity = activities.get(node_id)
+        if activity is not None and activity.job_id == job_id:  # the node's own job
+            waiting[node_id] = unit.jobs.find_waiting_for(node_id, besides=job_id)
     return _Around(
         unit.idle_policies.find_all(),
         courses,
         activities,
-        _find_waiting(unit, project, activities),
+        waiting,
         unit.heartbeats.find_holding(now - MAX_SECONDS),
         read_rates(unit, project, prices.get_book(unit), now),
         unit.notifications.list_untried(About.NODE),
@@ -160,18 +165,6 @@ def _read_activities(unit: Unit, project: str, now: int) -> Mapping[str, JobActi
     for node_id, (job, attempt) in claims.items():
         found[node_id] = activity_of(job, attempt, now, attempts.get(job.id, ()))
     return found
-
-
-def _find_waiting(
-    unit: Unit, project: str, activities: Mapping[str, JobActivity]
-) -> Mapping[str, str]:
-    """The oldest job that waits for each node, other than the node's own job."""
-    waiting = dict(unit.jobs.find_waiting(project))
-    for node_id, job_id in list(waiting.items()):
-        activity = activities.get(node_id)
-        if activity is not None and activity.job_id == job_id:
-            waiting[node_id] = unit.jobs.find_waiting_for(node_id, besides=job_id)
-    return waiting
 
 
 def read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:

@@ -87,7 +87,23 @@ class Quotas:
         if not limits:
             return []
         held = self._list_held(project)
-        granted = self._list_granted(project, min(limit.observed_at for limit in limits))
+        # Successful attempts that began later, one for each type in each zone.
+        known = catalog.load_catalog().accelerators
+        columns = [placements.c[name] for name in ("zone", "accelerator_type", "model")]
+        since = min(limit.observed_at for limit in limits)
+        statement = (
+            select(*columns, func.max(placements.c.started_at).label("began"))
+            .where(placements.c.project == project, placements.c.model.in_(_MODELS))
+            .where(placements.c.started_at > since, placements.c.ready_at.is_not(None))
+            .group_by(*columns)
+        )
+        granted = [
+            QuotaHolding(
+                claim_of(row.zone, found, row.model, found.chips), used=True, granted_at=row.began
+            )
+            for row in self._connection.execute(statement)
+            if (found := known.get(row.accelerator_type)) is not None
+        ]
         return [tally_limit(limit, held, granted, now) for limit in limits]
 
     def list_stocks(self, project: str, limits: Sequence[Limit]) -> Sequence[QuotaStock]:
@@ -95,11 +111,8 @@ class Quotas:
         return list_stocks(project, self._list_held(project), limits)
 
     def _list_held(self, project: str) -> list[QuotaHolding]:
-        return [*self._list_live(project), *self._list_orphaned(project)]
-
-    def _list_live(self, project: str) -> list[QuotaHolding]:
-        """What our own nodes hold, with alike nodes together: everything that was sent and has not
-        ended."""
+        """What resources without a record hold, and our own nodes, with alike nodes together:
+        everything that was sent and has not ended."""
         present = (nodes.c.id == placements.c.node_id) & (nodes.c.attempt == placements.c.attempt)
         columns = (
             *(nodes.c[name] for name in ("zone", "generation", "model", "state", "chips")),
@@ -113,7 +126,7 @@ class Quotas:
             .where(nodes.c.sent_at.is_not(None))
             .group_by(*columns)
         )
-        return [
+        live = [
             QuotaHolding(
                 claim_of(row.zone, found, row.model, row.chips * row.number),
                 row.state in _AT_WORK,
@@ -123,24 +136,7 @@ class Quotas:
             for row in self._connection.execute(statement)
             if (found := _find_type(row.accelerator_type, row.generation, row.chips)) is not None
         ]
-
-    def _list_granted(self, project: str, since: int) -> list[QuotaHolding]:
-        """Successful attempts that began later, one for each type in each zone."""
-        known = catalog.load_catalog().accelerators
-        columns = [placements.c[name] for name in ("zone", "accelerator_type", "model")]
-        statement = (
-            select(*columns, func.max(placements.c.started_at).label("began"))
-            .where(placements.c.project == project, placements.c.model.in_(_MODELS))
-            .where(placements.c.started_at > since, placements.c.ready_at.is_not(None))
-            .group_by(*columns)
-        )
-        return [
-            QuotaHolding(
-                claim_of(row.zone, found, row.model, found.chips), used=True, granted_at=row.began
-            )
-            for row in self._connection.execute(statement)
-            if (found := known.get(row.accelerator_type)) is not None
-        ]
+        return [*live, *self._list_orphaned(project)]
 
     def _list_orphaned(self, project: str) -> list[QuotaHolding]:
         """What resources without a record hold.

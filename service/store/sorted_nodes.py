@@ -147,7 +147,8 @@ class SortedNodes:
                 return _build_by_money(order.key, rates, now)
             case SortKey.DELETES_AT:
                 is_open = and_(nodes.c.ended_at.is_(None), nodes.c.asked != Asked.ABSENT)
-                soonest = self._least(self._ttl_end(), _idle_end(now))
+                least = func.min if self._is_sqlite else func.least
+                soonest = least(self._ttl_end(), _idle_end(now))
                 key = func.coalesce(case((is_open, func.nullif(soonest, _NEVER))), last)
                 of_node = and_(
                     idle_courses.c.node_id == nodes.c.id,
@@ -161,9 +162,6 @@ class SortedNodes:
                 joined = nodes.outerjoin(slots, slots.c.node_id == nodes.c.id)
                 share = cast(slots.c.busy * 1_000 // known, BigInteger)
                 return _select_by(joined, case((known > 0, share), else_=last))
-
-    def _least(self, one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[Any]:
-        return func.min(one, other) if self._is_sqlite else func.least(one, other)
 
     def _ttl_end(self) -> ColumnElement[Any]:
         """`deletes_at` of the stored view in UTC seconds, `_NEVER` for none. Text of a caller never

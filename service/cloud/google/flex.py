@@ -19,7 +19,7 @@ from service.cloud.ports import Operation, Order
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.provisioning_modes import MAX_FLEX_SECONDS
 from service.domain.clock import to_rfc3339
-from service.domain.errors import AlreadyExists, CloudError, CloudNotFound, CloudUnavailable
+from service.domain.errors import AlreadyExists, CloudNotFound, CloudUnavailable
 from service.domain.nodes.node import Place
 
 
@@ -129,18 +129,18 @@ def _parse_operation(answer: Any) -> Operation:
     try:
         shown = answer.json()
         about, is_done = shown.get("metadata", {}), shown.get("done", False)
+        status = None
+        if is_done and "error" in shown:
+            failure = shown["error"]
+            code, message = int(failure.get("code", 2)), str(failure.get("message", ""))
+            status = status_pb2.Status(code=code, message=message)
         return Operation(
             name=str(shown["name"]),
             verb=str(about.get("verb", "create")),
             target=str(about.get("target", "")),
             created_at=int(datetime.fromisoformat(about["createTime"]).timestamp()),
             done=bool(is_done),
-            error=_parse_error(shown["error"]) if is_done and "error" in shown else None,
+            error=None if status is None else from_status(status),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CloudUnavailable(f"the cloud's answer is no operation: {error!r}"[:1_000]) from error
-
-
-def _parse_error(shown: Mapping[str, Any]) -> CloudError:
-    code, message = int(shown.get("code", 2)), str(shown.get("message", ""))
-    return from_status(status_pb2.Status(code=code, message=message))

@@ -70,26 +70,24 @@ def create_request(order: Order) -> tpu_v1.CreateNodeRequest:
     Raises InvalidRequest for a provisioning model that this API cannot express.
     """
     spec, place = order.spec, order.place
-    node = tpu_v1.Node(
-        accelerator_type=spec.accelerator_type,
-        tensorflow_version=spec.runtime_version,
-        network=spec.network,
-        scheduling_config=_scheduling_config(spec.provisioning_model),
-        labels=dict(order.labels),
-    )
-    parent = zone_path(place.project, place.zone)
-    return tpu_v1.CreateNodeRequest(parent=parent, node_id=place.cloud_id, node=node)
-
-
-def _scheduling_config(model: ProvisioningModel) -> tpu_v1.SchedulingConfig | None:
+    model, scheduling = spec.provisioning_model, None
     match model:
         case ProvisioningModel.ON_DEMAND:
-            return None
+            pass
         case ProvisioningModel.PREEMPTIBLE:
-            return tpu_v1.SchedulingConfig(preemptible=True)
+            scheduling = tpu_v1.SchedulingConfig(preemptible=True)
         case ProvisioningModel.RESERVED:
-            return tpu_v1.SchedulingConfig(reserved=True)
+            scheduling = tpu_v1.SchedulingConfig(reserved=True)
         case ProvisioningModel.SPOT | ProvisioningModel.FLEX_START:
             raise InvalidRequest(
                 f"legacy TPU Nodes are not sold as {model}", provisioning_model=model.value
             )
+    node = tpu_v1.Node(
+        accelerator_type=spec.accelerator_type,
+        tensorflow_version=spec.runtime_version,
+        network=spec.network,
+        scheduling_config=scheduling,
+        labels=dict(order.labels),
+    )
+    parent = zone_path(place.project, place.zone)
+    return tpu_v1.CreateNodeRequest(parent=parent, node_id=place.cloud_id, node=node)

@@ -95,9 +95,21 @@ def create_request(order: Order) -> tpu_v2.CreateNodeRequest:
     """Build the request for an order. Raises InvalidRequest for a provisioning model that this API
     cannot express."""
     place, node = order.place, build_node(order)
-    scheduling = _scheduling_config(order.spec.provisioning_model)
-    if scheduling is not None:
-        node.scheduling_config = scheduling
+    model = order.spec.provisioning_model
+    match model:
+        case ProvisioningModel.ON_DEMAND:
+            pass
+        case ProvisioningModel.SPOT:
+            node.scheduling_config = tpu_v2.SchedulingConfig(spot=True)
+        case ProvisioningModel.PREEMPTIBLE:
+            node.scheduling_config = tpu_v2.SchedulingConfig(preemptible=True)
+        case ProvisioningModel.RESERVED:
+            node.scheduling_config = tpu_v2.SchedulingConfig(reserved=True)
+        case ProvisioningModel.FLEX_START:
+            raise InvalidRequest(
+                "flex-start nodes need a queued resource",
+                provisioning_model=model.value,
+            )
     parent = f"projects/{place.project}/locations/{place.zone}"
     return tpu_v2.CreateNodeRequest(parent=parent, node_id=place.cloud_id, node=node)
 
@@ -128,20 +140,3 @@ def build_node(order: Order) -> tpu_v2.Node:
         service_account=tpu_v2.ServiceAccount(email=account, scope=[SCOPE]) if account else None,
         data_disks=[tpu_v2.AttachedDisk(source_disk=path, mode=mode) for path in disk_paths],
     )
-
-
-def _scheduling_config(model: ProvisioningModel) -> tpu_v2.SchedulingConfig | None:
-    match model:
-        case ProvisioningModel.ON_DEMAND:
-            return None
-        case ProvisioningModel.SPOT:
-            return tpu_v2.SchedulingConfig(spot=True)
-        case ProvisioningModel.PREEMPTIBLE:
-            return tpu_v2.SchedulingConfig(preemptible=True)
-        case ProvisioningModel.RESERVED:
-            return tpu_v2.SchedulingConfig(reserved=True)
-        case ProvisioningModel.FLEX_START:
-            raise InvalidRequest(
-                "flex-start nodes need a queued resource",
-                provisioning_model=model.value,
-            )

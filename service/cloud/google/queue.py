@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -58,12 +58,20 @@ def from_message(queue: RawQueue) -> QueuedResource:
         place = Place(parts[1], parts[3], parts[5])
     else:  # a malformed name is shown in place of an id
         place = Place("", "", queue.name[:_MAX_NAME])
+    names: list[str] = []
+    for spec in specs:
+        many = spec.multislice_params
+        if many.node_count:
+            count = min(many.node_count, 1_000)
+            names += (f"{many.node_id_prefix}-{number}" for number in range(count))
+        else:
+            names.append(spec.node_id[:_MAX_NAME])
     return QueuedResource(
         place=place,
         state=_STATES.get(state.state, f"STATE_{state.state}"),
         initiator=_INITIATORS.get(state.state_initiator, ""),
         error=from_status(state.failed_data.error) if failed else None,
-        nodes=tuple(_node_names(specs)),
+        nodes=tuple(names),
         labels={} if first is None else nodes.read_labels(first),
         accelerator_type="" if first is None else nodes.last_part(first.accelerator_type),
         created_at=queue.create_time.seconds if queue.HasField("create_time") else None,
@@ -136,12 +144,3 @@ def reservation_path(order: Order) -> str:
 
 def _read_entries(found: Iterable[Any]) -> Mapping[str, QueuedResource]:
     return {queue.name: from_message(queue) for page in found for queue in page.queued_resources}
-
-
-def _node_names(specs: Iterable[Any]) -> Iterator[str]:
-    for spec in specs:
-        many = spec.multislice_params
-        if many.node_count:
-            yield from (f"{many.node_id_prefix}-{n}" for n in range(min(many.node_count, 1_000)))
-        else:
-            yield spec.node_id[:_MAX_NAME]
