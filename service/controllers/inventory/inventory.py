@@ -223,19 +223,20 @@ class InventoryController:
     def _write_batch(self, batch: Batch, records: OperationLog, poll: Poll, lease: Lease) -> bool:
         with self._units.reading() as unit:
             nodes = unit.nodes.find_many(batch)
-        seen = [
-            (node, sights)
+        seen = {
+            node.id: (node, sights)
             for node in nodes.values()
             if (sights := self._select_own(node, batch[node.id], records, poll))
-        ]
-        ours = {node.id: len(sights) for node, sights in seen}
+        }
+        ours = {node_id: len(sights) for node_id, (_, sights) in seen.items()}
         others = [node_id for node_id in nodes if ours.get(node_id, 0) < len(batch[node_id])]
         with self._units(lease) as unit:
             unit.nodes.wake(others, poll.now)  # a stranger has taken the name: our node is gone
-            book = lock_and_price(unit, (node.id for node, _ in seen), self._prices)
-            current = unit.nodes.find_many(node.id for node, _ in seen)
+            book = lock_and_price(unit, seen, self._prices)
+            current = unit.nodes.find_many(seen)
             digests: dict[str, bytes] = {}
-            for node, sights in sorted(seen, key=_by_id):
+            # Every writer of several nodes writes them in the order of their ids.
+            for _, (node, sights) in sorted(seen.items()):
                 if current[node.id].version != node.version:
                     continue  # another writer was faster; the next look compares again
                 after = record_sights(unit, node, sights, book, self.name)
@@ -258,8 +259,3 @@ class InventoryController:
                 operations = records.operations_of(member) if needs_evidence(member, sight) else ()
                 sights[number] = sight, replace(poll, previous=before, operations=operations)
         return sights
-
-
-def _by_id(seen: tuple[Node, Sights]) -> str:
-    """Every writer of several nodes writes them in the order of their ids."""
-    return seen[0].id

@@ -213,6 +213,13 @@ class JobsController:
         self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease
     ) -> None:
         """Begin the next attempt once a node is free for it. `attempt` is the previous attempt."""
+        # A node that exists only because of a keep gets no other attempt.
+        is_reusable = (
+            node is not None
+            and not node.has_ended
+            and node.asked is Asked.PRESENT
+            and not waits_for_job_end(node)
+        )
         if job.cancel_requested_at is not None:
             with self._units(lease) as unit:
                 now = self._clock()
@@ -222,23 +229,27 @@ class JobsController:
                     self._delete_node(unit, node.id, job, now)
                 unit.jobs.wake_next(job, now)
                 unit.jobs.save(job)
-        elif not job.own_node or (node is not None and _is_reusable(node)):
+        elif not job.own_node or is_reusable:
             assert node is not None
             try:
                 self._claim_node(job, node, lease)
             except BudgetExceeded as error:
                 self._refuse_job(job, Reason.BUDGET_EXCEEDED, str(error), lease)
-        elif node is None or attempt is None or self._may_replace(job, attempt, node):
+        elif (
+            node is None
+            or attempt is None
+            or node.has_ended
+            # A new node while the previous one still exists: a job never runs twice at once,
+            # however long a deletion takes.
+            or (
+                self._clock() - (attempt.ended_at or 0) >= GONE_SECONDS
+                and is_over(job, attempt, node)
+            )
+        ):
             self._request_node(job, lease)
         else:
             with self._units(lease) as unit:
                 unit.jobs.save(replace(job, next_try_at=self._clock() + self._period))
-
-    def _may_replace(self, job: Job, attempt: Attempt, node: Node) -> bool:
-        """Whether the next attempt may get a new node while the previous node still exists. A job
-        never runs twice at once, however long a deletion takes."""
-        waited = self._clock() - (attempt.ended_at or 0) >= GONE_SECONDS
-        return node.has_ended or (waited and is_over(job, attempt, node))
 
     def _claim_node(self, job: Job, node: Node, lease: Lease) -> None:
         """Claim an existing node, in the order in which jobs were submitted."""
@@ -479,10 +490,3 @@ class JobsController:
         later = self._clock() + again if delivery.written or delivery.error else None
         with self._units(lease) as unit:
             unit.jobs.save(replace(job, next_try_at=later))
-
-
-def _is_reusable(node: Node) -> bool:
-    """Whether the next attempt of a job can run on the job's previous node. A node that exists only
-    because of a keep gets no other attempt."""
-    is_wanted = not node.has_ended and node.asked is Asked.PRESENT
-    return is_wanted and not waits_for_job_end(node)

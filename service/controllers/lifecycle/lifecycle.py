@@ -94,7 +94,15 @@ class LifecycleController:
             return None
         if needs_a_human(node, now):
             with self._units(lease) as unit:
-                message = describe_alarm(node, now, self._describe_billing(unit, node, now))
+                billing = "it is not billed"
+                if unit.usage.list_open_of(node.id):
+                    rate = self._known_rate(unit, node, now)
+                    billing = (
+                        "it is billed, at an unknown price"
+                        if rate is None
+                        else f"it is billed ${format_usd(rate)} an hour"
+                    )
+                message = describe_alarm(node, now, billing)
                 unit.events.add(Event(node.id, now, "alarm", message))
                 log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)
                 node = unit.nodes.save(replace(node, alarmed_at=now))
@@ -200,12 +208,3 @@ class LifecycleController:
     def _known_rate(self, unit: Unit, node: Node, now: int) -> int | None:
         """Nano-dollars an hour that are billed for the node; None if a price is unknown."""
         return burn_of(unit.usage.list_open_of(node.id), self._prices.get_book(unit), now)
-
-    def _describe_billing(self, unit: Unit, node: Node, now: int) -> str:
-        """Whether and at what rate the node is still billed, as a clause."""
-        if not unit.usage.list_open_of(node.id):
-            return "it is not billed"
-        rate = self._known_rate(unit, node, now)
-        if rate is None:
-            return "it is billed, at an unknown price"
-        return f"it is billed ${format_usd(rate)} an hour"

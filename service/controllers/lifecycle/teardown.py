@@ -132,7 +132,14 @@ class TeardownSteps:
         if its owner asked for that.
         """
         now, lost = self._tools.clock(), node.up_since is not None
-        (outcome, reason), error = _find_outcome(node, look), _find_error(look)
+        error = _find_error(look)
+        if error is not None:
+            outcome, reason = outcome_of(error), str(error)
+        elif lost and is_by_hand(look):
+            outcome, reason = Outcome.VANISHED, describe_loss(look, node.zone)
+        else:
+            healths = (shown.health_description for shown in look.present_members)
+            outcome, reason = Outcome.PREEMPTED, next(filter(None, healths), "")
 
         def end_attempt(unit: Unit, node: Node) -> Node:
             scope = "" if error is None else scope_of(error, node.zone)
@@ -194,16 +201,6 @@ def _describe_cause(node: Node) -> str:
     if node.replacing and node.asked is not Asked.ABSENT:
         return "to make another"
     return node.delete_reason or "as asked"
-
-
-def _find_outcome(node: Node, look: NodeLook) -> tuple[Outcome, str]:
-    """How and why the placement ended whose remains are deleted."""
-    if (error := _find_error(look)) is not None:
-        return outcome_of(error), str(error)
-    if node.up_since is not None and is_by_hand(look):
-        return Outcome.VANISHED, describe_loss(look, node.zone)
-    healths = (shown.health_description for shown in look.present_members)
-    return Outcome.PREEMPTED, next(filter(None, healths), "")
 
 
 def _find_error(look: NodeLook) -> CloudError | None:

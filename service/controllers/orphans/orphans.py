@@ -86,7 +86,19 @@ class GarbageController:
             size, settled = len(inventory.sightings()), self._record_look(look, lease)
         if settled:
             self._agreed[project] = lease, sight, size
-        self._update_watch(look, size, lease)
+        before = self._watch_of(lease)
+        after = next_watch(before, look.asked, size, look.blind_zones, self._manners.period)
+        self._watches[project] = lease, after
+        if not after.is_shrunk or (before is not None and before.is_shrunk):
+            return
+        # Nothing is collected for now. This is a warning only if it holds an orphan back: people
+        # who delete their last nodes have nothing to look into.
+        with self._units.reading() as unit:
+            held = len(unit.orphans.list_certain(project))
+        write = log.warning if held else log.info
+        write(
+            "orphans.frozen", project=project, nodes=size, nodes_before=after.most_nodes, held=held
+        )
 
     def tick(self, lease: Lease) -> None:
         """Judge the certain orphans, then take the next step for each orphan that is due."""
@@ -94,7 +106,17 @@ class GarbageController:
         with self._units.reading() as unit:
             certain = unit.orphans.list_certain(lease.project)
             left = deletion_limit(unit.nodes.read_fingerprint(lease.project)[0])
-        self._judge_certain(certain, watch, left, lease)
+        now, chosen = self._clock(), 0
+        changed: list[Orphan] = []
+        for orphan in certain:
+            judged, reason = judge_orphan(orphan, watch, now)
+            after = replace(orphan, verdict=judged, reason=reason)
+            if judged is OrphanVerdict.COLLECT and not orphan.to_be_deleted and chosen < left:
+                chosen += 1
+                after = replace(after, wanted=DELETE, asked_by=STEWARD, next_try_at=now)
+            if after != orphan:
+                changed.append(after)
+        self._write_changes(OrphanChanges((), changed, (), settled=False), lease)
         with self._units.reading() as unit:
             due = unit.orphans.list_due(lease.project, self._clock(), BATCH)
         for orphan in due:
@@ -113,21 +135,6 @@ class GarbageController:
     def _watch_of(self, lease: Lease) -> FleetWatch | None:
         held, watch = self._watches.get(lease.project, (None, None))
         return watch if held == lease else None
-
-    def _update_watch(self, look: OrphanLook, size: int, lease: Lease) -> None:
-        before, project = self._watch_of(lease), lease.project
-        after = next_watch(before, look.asked, size, look.blind_zones, self._manners.period)
-        self._watches[project] = lease, after
-        if not after.is_shrunk or (before is not None and before.is_shrunk):
-            return
-        # Nothing is collected for now. This is a warning only if it holds an orphan back: people
-        # who delete their last nodes have nothing to look into.
-        with self._units.reading() as unit:
-            held = len(unit.orphans.list_certain(project))
-        write = log.warning if held else log.info
-        write(
-            "orphans.frozen", project=project, nodes=size, nodes_before=after.most_nodes, held=held
-        )
 
     def _record_look(self, look: OrphanLook, lease: Lease) -> bool:
         """Save the changes; returns whether another look at the same would change nothing.
@@ -188,22 +195,6 @@ class GarbageController:
             )
         if new[TOLD:]:
             log.warning("orphans.found", project=new[0].project, more=len(new) - TOLD)
-
-    def _judge_certain(
-        self, certain: Sequence[Orphan], watch: FleetWatch | None, most: int, lease: Lease
-    ) -> None:
-        """Save the current verdict on each orphan, and choose at most `most` for deletion."""
-        now, chosen = self._clock(), 0
-        changed: list[Orphan] = []
-        for orphan in certain:
-            judged, reason = judge_orphan(orphan, watch, now)
-            after = replace(orphan, verdict=judged, reason=reason)
-            if judged is OrphanVerdict.COLLECT and not orphan.to_be_deleted and chosen < most:
-                chosen += 1
-                after = replace(after, wanted=DELETE, asked_by=STEWARD, next_try_at=now)
-            if after != orphan:
-                changed.append(after)
-        self._write_changes(OrphanChanges((), changed, (), settled=False), lease)
 
     def _act_isolated(self, orphan: Orphan, watch: FleetWatch | None, lease: Lease) -> None:
         """Take the next step for an orphan. A failure is recorded and retried forever, with a

@@ -10,7 +10,7 @@ from service.cloud.ports import TpuCloud
 from service.controllers.orphans.diff import Candidate
 from service.domain.clock import HOUR, MINUTE, Clock
 from service.domain.errors import CloudError, CloudNotFound, NotAllowed
-from service.domain.orphans.orphan import Orphan, ShownResource, is_model_in_doubt, place_in
+from service.domain.orphans.orphan import Orphan, is_model_in_doubt, place_in
 
 QUESTIONS = 20
 """Most queued resources that are asked about in one look, so that a look stays short."""
@@ -61,7 +61,11 @@ class QueueModels:
                 left -= 1
             known = self._answers.get(ticket)
             is_complete = is_complete and (known is not None or place_in(ticket) is None)
-            model = (known.model if known else "") or _find_model(shown, before)
+            model = known.model if known else ""
+            earlier = before.get(shown.path)
+            if earlier is not None and earlier.shown.incarnation == shown.incarnation:
+                model = model or earlier.shown.provisioning_model
+            model = model or shown.provisioning_model
             found.append(replace(candidate, shown=replace(shown, provisioning_model=model)))
         return found, is_complete
 
@@ -86,11 +90,3 @@ class QueueModels:
             if len(self._answers) >= KEPT:
                 self._answers.pop(next(iter(self._answers)))
             self._answers[ticket] = _Answer(model, now)
-
-
-def _find_model(shown: ShownResource, before: Mapping[str, Orphan]) -> str:
-    """The model of the same resource at the previous look; else the model in the list."""
-    known = before.get(shown.path)
-    if known is None or known.shown.incarnation != shown.incarnation:
-        return shown.provisioning_model
-    return known.shown.provisioning_model or shown.provisioning_model
