@@ -77,10 +77,19 @@ def build_body(typed: Mapping[str, Any]) -> dict[str, Any]:
         if name in scope:
             raise typer.BadParameter(f"{name} was given twice", param_hint="--scope")
         scope[name] = f"{label}:{value}" if colon else value
+    thresholds: list[dict[str, object]] = []
+    for text in typed["threshold"] or ():
+        match = _THRESHOLD.fullmatch(text.strip())
+        if match is None:
+            raise typer.BadParameter(
+                f"{text!r} is not a threshold; write 80, or forecast:100", param_hint="--threshold"
+            )
+        of = "forecast" if match[1] else "actual"
+        thresholds.append({"percent": int(match[2]), "of": of})
     fields = {
         **{name: typed[name] for name in _AS_TYPED},
         "scope": None if typed["scope"] is None else scope,
-        "thresholds": [_parse_threshold(text) for text in typed["threshold"] or ()],
+        "thresholds": thresholds,
         "grace_seconds": typed["grace"],
         "emails": typed["email"],
     }
@@ -101,12 +110,3 @@ def read_resets(names: Sequence[str], given: Collection[str]) -> dict[str, None]
             )
     fields = {_RESETS[name]: None for name in names}
     return fields | ({"webhook_secret": None} if "webhook" in fields else {})
-
-
-def _parse_threshold(text: str) -> dict[str, object]:
-    match = _THRESHOLD.fullmatch(text.strip())
-    if match is None:
-        raise typer.BadParameter(
-            f"{text!r} is not a threshold; write 80, or forecast:100", param_hint="--threshold"
-        )
-    return {"percent": int(match[2]), "of": "forecast" if match[1] else "actual"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -65,7 +65,16 @@ def _check_deletion(client: Client, found: Mapping[str, str], *, may_ask: bool) 
     total = str(sum((Decimal(node["cost"]) for node in views), Decimal(0)))
     costs = format_parts(total, [node["cost"] for node in views])
     for node, so_far in zip(views, costs, strict=True):
-        print_errors(_describe_loss(node, so_far, jobs[node["id"]]))
+        job = jobs[node["id"]]
+        *most, last = [
+            "the data on its disks",
+            *(["its keep"] if node.get("keep") else []),
+            *([] if job is None else [f"job {job}, which runs on it"]),
+        ]
+        names = f"{', '.join(most)} and {last}" if most else last
+        rate = format_usd(node["hourly_cost"])
+        state = f"{node['name']} ({shown_state(node)})"
+        print_errors(f"{state}: {rate} an hour, {so_far} so far; lost: {names}")
     ready = [node for node in views if is_ready(node)]
     unpriced = sum(node["hourly_cost"] is None for node in ready)
     rate = f"{'at least ' if unpriced else ''}{format_usd(sum_rates(ready))} an hour"
@@ -76,19 +85,6 @@ def _check_deletion(client: Client, found: Mapping[str, str], *, may_ask: bool) 
     question = f"Delete {what}, which {verb} {rate} now and {format_usd(total)} so far?"
     if not typer.confirm(question, err=True):
         raise Failure("nothing was deleted")
-
-
-def _describe_loss(node: Mapping[str, Any], so_far: str, job: str | None) -> str:
-    """State and cost of a node, and what is lost with it, in one line."""
-    lost = [
-        "the data on its disks",
-        *(["its keep"] if node.get("keep") else []),
-        *([] if job is None else [f"job {job}, which runs on it"]),
-    ]
-    *most, last = lost
-    names = f"{', '.join(most)} and {last}" if most else last
-    rate = format_usd(node["hourly_cost"])
-    return f"{node['name']} ({shown_state(node)}): {rate} an hour, {so_far} so far; lost: {names}"
 
 
 def _request_deletions(client: Client, found: Mapping[str, str]) -> Iterator[ApiAnswer]:

@@ -58,6 +58,14 @@ def from_message(queue: RawQueue) -> QueuedResource:
         place = Place(parts[1], parts[3], parts[5])
     else:  # a malformed name is shown in place of an id
         place = Place("", "", queue.name[:_MAX_NAME])
+    if queue.HasField("spot"):
+        model: str = ProvisioningModel.SPOT
+    elif queue.HasField("guaranteed"):
+        model = ProvisioningModel.RESERVED
+    else:
+        model = nodes.read_model(first.scheduling_config) if first is not None else ""
+        # Neither the queued resource nor its node names a model.
+        model = "" if model == ProvisioningModel.ON_DEMAND else model
     names: list[str] = []
     for spec in specs:
         many = spec.multislice_params
@@ -75,18 +83,8 @@ def from_message(queue: RawQueue) -> QueuedResource:
         labels={} if first is None else nodes.read_labels(first),
         accelerator_type="" if first is None else nodes.last_part(first.accelerator_type),
         created_at=queue.create_time.seconds if queue.HasField("create_time") else None,
-        provisioning_model=_find_model(queue, first),
+        provisioning_model=model,
     )
-
-
-def _find_model(queue: RawQueue, node: Any) -> str:
-    """The provisioning model; empty if neither the queued resource nor its node names one."""
-    if queue.HasField("spot"):
-        return ProvisioningModel.SPOT
-    if queue.HasField("guaranteed"):
-        return ProvisioningModel.RESERVED
-    model = nodes.read_model(node.scheduling_config) if node is not None else ""
-    return "" if model == ProvisioningModel.ON_DEMAND else model
 
 
 def build_queue(project: str, found: Iterable[Any]) -> Queue:

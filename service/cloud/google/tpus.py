@@ -74,7 +74,17 @@ class GoogleTpus:
         """Create a node; the request is sent once. Raises RateLimited before sending anything if
         creates are too fast."""
         if order.spec.queued:
-            return self._create_queued(order)
+            self._pace.count_create(order.place.project)
+            if order.spec.provisioning_model is ProvisioningModel.FLEX_START:
+                if self._flex is None:
+                    raise NotAllowed("flex-start needs the REST address of the cloud; none is set")
+                return self._flex.create_queued_resource(order, self._patience.create)
+            queued = queue.create_request(order)
+            # The client invents an id of its own if the field exists and is empty.
+            queued.request_id = queue.request_id(order.place)
+            make = self._client.create_queued_resource
+            future = call_client(make, queued, self._patience.create, AlreadyExists)
+            return operations.from_message(future.operation)
         if order.spec.architecture is Architecture.NODE:
             self._pace.count_create(order.place.project)
             return self._require_legacy().create_node(order)
@@ -84,21 +94,6 @@ class GoogleTpus:
             self._client.create_node, request, self._patience.create, AlreadyExists
         )
         return operations.from_message(future.operation)
-
-    def _create_queued(self, order: Order) -> Operation:
-        allowance = self._patience.create
-        self._pace.count_create(order.place.project)
-        if order.spec.provisioning_model is ProvisioningModel.FLEX_START:
-            if self._flex is None:
-                raise NotAllowed("flex-start needs the REST address of the cloud; none is set")
-            return self._flex.create_queued_resource(order, allowance)
-        request = queue.create_request(order)
-        # The client invents an id of its own if the field exists and is empty.
-        request.request_id = queue.request_id(order.place)
-        make = self._client.create_queued_resource
-        return operations.from_message(
-            call_client(make, request, allowance, AlreadyExists).operation
-        )
 
     def queue(self, project: str) -> Queue:
         """List all queued resources of a project in all zones. A failed page fails the whole

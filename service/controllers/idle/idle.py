@@ -195,7 +195,16 @@ class IdleController:
         overtaken = {look.subject.node.id for look in news} - set(written)
         ready = {look.subject.node.id: look.subject.node for look in looks}
         gone = [node_id for node_id in memory.nodes if node_id not in ready]
-        self._roll_up([*turn, *gone], memory, looks, lease, now)
+        newest = {look.subject.node.id: look for look in looks}
+        hours = []
+        for node_id in (*turn, *gone):
+            lately = memory.lately.pop(node_id, UnwrittenUse())
+            if node_id in newest:
+                hours.append((newest[node_id].subject.node, newest[node_id].watched, lately))
+            else:  # no longer READY: the hours are written from memory
+                hours.append((memory.nodes[node_id], memory.courses[node_id], lately))
+        self._rollups.write_hours(hours, lease, now)
+        self._rollups.delete_old(lease, now)
         memory.forget_nodes(gone)
         memory.nodes = ready
         saved = [written.get(look.subject.node.id, look) for look in looks]
@@ -234,26 +243,6 @@ class IdleController:
             replace(look, watched=watched, moved=replace(look.moved, course=watched.course))
             for look, watched in zip(chunk, after, strict=True)
         ]
-
-    def _roll_up(
-        self,
-        turn: Sequence[str],
-        memory: IdleMemory,
-        looks: Sequence[AssessedNode],
-        lease: Lease,
-        now: int,
-    ) -> None:
-        """Write the hours of some nodes. Nodes that are no longer READY are written from memory."""
-        newest = {look.subject.node.id: look for look in looks}
-        nodes = []
-        for node_id in turn:
-            lately = memory.lately.pop(node_id, UnwrittenUse())
-            if node_id in newest:
-                nodes.append((newest[node_id].subject.node, newest[node_id].watched, lately))
-            else:
-                nodes.append((memory.nodes[node_id], memory.courses[node_id], lately))
-        self._rollups.write_hours(nodes, lease, now)
-        self._rollups.delete_old(lease, now)
 
     def _end_node(self, assessed: AssessedNode, cleanup: Cleanup, lease: Lease) -> None:
         node = assessed.subject.node
