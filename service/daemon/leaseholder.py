@@ -67,7 +67,11 @@ class Leaseholder:
                 free = unit.leases.list_free(not_held)
         except StewardError as error:
             log.warning("lease.not_renewed", reason=str(error))
-            self._drop_overdue()
+            now = self._clock.monotonic()
+            with self._lock:
+                overdue = [(project, end) for project, (_, end) in self._held.items() if now >= end]
+                for project, end in overdue:
+                    self._set_lease(project, None, end)
             return
         with self._lock:
             for project, lease in leases.items():
@@ -98,14 +102,6 @@ class Leaseholder:
                 return bool(unit.leases.list_free(others))
         except StewardError:
             return False  # the next renewal says what is wrong
-
-    def _drop_overdue(self) -> None:
-        """Drop the leases that were not renewed in time."""
-        now = self._clock.monotonic()
-        with self._lock:
-            for project, (_, deadline) in list(self._held.items()):
-                if now >= deadline:
-                    self._set_lease(project, None, deadline)
 
     def list_held(self) -> list[Lease]:
         """The leases held now. A lease that was not renewed in time by this process's own clock is

@@ -161,7 +161,11 @@ class _Clerk:
         for view, cost, unpriced, key, start, posted, tails, _, _ in rows:
             beginning = _COSTS_NOTHING_MORE
             if key:
-                beginning, running = self._kinds.get(key) or self._add_kind(key)
+                if key not in self._kinds:
+                    running = RunningCost(decode_parts(key), self._book, self._now)
+                    spelled = "null" if running.burn is None else f'"{format_usd(running.burn)}"'
+                    self._kinds[key] = f',"hourly_cost":{spelled},"cost":"', running
+                beginning, running = self._kinds[key]
                 if start is not None:
                     nanos, seconds = running.growth_of(start, posted)
                     cost, unpriced = cost + nanos, unpriced + seconds  # noqa: PLW2901 - the sums
@@ -173,12 +177,6 @@ class _Clerk:
             add(view)
             add(f'{beginning}{format_usd(cost)}","unpriced_seconds":{unpriced}}},')
         return f"[{''.join(pieces)[:-1]}]"
-
-    def _add_kind(self, key: str) -> tuple[str, RunningCost]:
-        running = RunningCost(decode_parts(key), self._book, self._now)
-        spelled = "null" if running.burn is None else f'"{format_usd(running.burn)}"'
-        self._kinds[key] = added = f',"hourly_cost":{spelled},"cost":"', running
-        return added
 
 
 @lru_cache(8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -280,7 +280,15 @@ def _print_usage(found: View, names: Mapping[str, str]) -> None:
         )
         print_table(columns, rows)
         print_lines("")
-        _print_teams(found["teams"])
+        if found["teams"]:
+            by_team = [
+                [team["team"] or NOTHING, chip_hours(team["covered_chip_seconds"])]
+                + [format_usd(team[name]) for name in ("charged", "amortised")]
+                for team in found["teams"]
+            ]
+            columns = ["TEAM", ">COVERED CHIP-HOURS", ">CHARGED", ">AFTER COMMITMENTS"]
+            print_table(columns, by_team)
+            print_lines("")
         saving = Decimal(found["net_saving"])
         word, amount = "saved" if saving >= 0 else "lost", format_usd(str(abs(saving)))
         avoided, fees = format_usd(found["total"]["avoided"]), format_usd(found["fee"])
@@ -296,18 +304,6 @@ def _print_usage(found: View, names: Mapping[str, str]) -> None:
     for unpriced in found["unpriced"]:
         name = names.get(unpriced, unpriced)
         print_lines(f"{name}: no rate is known, so it is in no figure, and not free")
-
-
-def _print_teams(teams: Sequence[View]) -> None:
-    if not teams:
-        return
-    rows = [
-        [team["team"] or NOTHING, chip_hours(team["covered_chip_seconds"])]
-        + [format_usd(team[name]) for name in ("charged", "amortised")]
-        for team in teams
-    ]
-    print_table(["TEAM", ">COVERED CHIP-HOURS", ">CHARGED", ">AFTER COMMITMENTS"], rows)
-    print_lines("")
 
 
 def _format_percent(fraction: str | None) -> str:

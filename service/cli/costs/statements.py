@@ -59,7 +59,9 @@ def _print_statement(found: Mapping[str, Any]) -> None:
                     line["team"] or NOTHING,
                     line["owner"] or NOTHING,
                     line["accelerator_type"],
-                    _describe_model(line),
+                    f"{line['provisioning_model']} ({unused}{line['reservation']})"
+                    if line["reservation"]
+                    else line["provisioning_model"],
                     line["zone"],
                     price,
                     # A legacy TPU Node is driven by a VM, which is charged by the hour.
@@ -69,17 +71,10 @@ def _print_statement(found: Mapping[str, Any]) -> None:
                     amount + (f" (corrects {line['corrects']})" if line["corrects"] else ""),
                 ]
                 for line, price, amount in zip(found["lines"], prices, amounts, strict=True)
+                # Time of a reservation that no node used.
+                for unused in ["unused of " if line["reservation_status"] == "unused" else ""]
             ),
             spare=("PER CHIP-HOUR", "ZONE", "CHIP-HOURS", "MODEL"),
         )
         print_lines("")
     print_lines(f"{found['period']}: {format_usd(found['amount'])}, {found['state']}")
-
-
-def _describe_model(line: Mapping[str, Any]) -> str:
-    """Provisioning model of a line, with its reservation. `unused` marks time that no node used."""
-    model = str(line["provisioning_model"])
-    if not line["reservation"]:
-        return model
-    unused = "unused of " if line["reservation_status"] == "unused" else ""
-    return f"{model} ({unused}{line['reservation']})"

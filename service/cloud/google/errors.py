@@ -153,7 +153,14 @@ def _from_code(
     An immediate 429 without details is a rate limit; an operation that ends so found no hardware.
     """
     details = tuple(details)
-    said = "\n".join((text, *_quota_failures(details)))
+    texts = [text]
+    for detail in details:  # a message in gRPC, JSON in REST
+        if isinstance(detail, QuotaFailure):
+            texts += (f"quota: {violation.description}" for violation in detail.violations)
+        elif isinstance(detail, Mapping) and str(detail.get("@type")).endswith("QuotaFailure"):
+            violations = detail.get("violations", ())
+            texts += (f"quota: {violation.get('description', '')}" for violation in violations)
+    said = "\n".join(texts)
     fallback = exhausted if code == code_pb2.RESOURCE_EXHAUSTED else CloudUnavailable
     kind = next(
         (rule.error for rule in _RULES if code in rule.codes and rule.said.search(said)), fallback
@@ -162,17 +169,6 @@ def _from_code(
     if reason:
         facts["reason"] = reason
     return kind(_clip_text(text or f"the cloud gives no reason (code {code})"), **facts)
-
-
-def _quota_failures(details: Iterable[object]) -> Iterator[str]:
-    """Yield the violations of a QuotaFailure: a message in gRPC, JSON in REST."""
-    for detail in details:
-        if isinstance(detail, QuotaFailure):
-            for violation in detail.violations:
-                yield f"quota: {violation.description}"
-        elif isinstance(detail, Mapping) and str(detail.get("@type")).endswith("QuotaFailure"):
-            for found in detail.get("violations", ()):
-                yield f"quota: {found.get('description', '')}"
 
 
 _LIMIT = re.compile(r"quota(?: limit)? '([^']{1,200})'", re.IGNORECASE)
