@@ -38,7 +38,7 @@ class Inbox(ThreadingHTTPServer):
             except ValueError:
                 text = body
             else:
-                text = str(facts.get("message", facts))
+                text = str(facts.get("message", facts) if isinstance(facts, dict) else facts)
             lines.append(f"{path}  {text[:200]}")
         return "\n".join([*lines, ""]) or "No message yet.\n"
 

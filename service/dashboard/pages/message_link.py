@@ -79,7 +79,7 @@ def _list_facts(offer: LinkOffer) -> tuple[tuple[str, str], ...]:
     hourly = offer.hourly
     spent = format_money(cost.cost)
     if cost.unpriced_seconds:
-        spent += f", and {cost.unpriced_seconds} s at {UNKNOWN_PRICE}"
+        spent += f", and {cost.unpriced_seconds:,} s at {UNKNOWN_PRICE}"
     rows = [
         ("Node", f"{node.name} ({node.id})"),
         ("State", node.state),

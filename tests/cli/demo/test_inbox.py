@@ -13,8 +13,10 @@ def test_messages_are_taken_and_shown_the_newest_first():
         for number in (1, 2):
             body = {"kind": "node.idle", "message": f"node n-{number} has been idle"}
             assert httpx2.post(f"{inbox.url}/vision", json=body).status_code == 204
-        assert httpx2.post(f"{inbox.url}/x", content=b"no json").status_code == 204
+        for content in (b"no json", b"[1]"):
+            assert httpx2.post(f"{inbox.url}/x", content=content).status_code == 204
         assert httpx2.get(inbox.url).text.splitlines() == [
+            "/x  [1]",
             "/x  no json",
             "/vision  node n-2 has been idle",
             "/vision  node n-1 has been idle",

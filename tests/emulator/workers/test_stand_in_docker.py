@@ -274,7 +274,6 @@ def test_while_a_container_runs_its_worker_s_chips_are_busy(tmp_path):
             [part] = node["activity"]["parts"]
             return part["worker"], part["duty_cycle"], part["tensorcore"]
 
-        began = time.monotonic()
         docker("run", "-d", "--name", "long", "-e", "EMULATOR_TENSORCORE=20", "train:1h-busy-75")
         assert activity() == (0, 75.0, 20.0)
         docker("run", "train:30s-busy-95")
@@ -284,7 +283,6 @@ def test_while_a_container_runs_its_worker_s_chips_are_busy(tmp_path):
         assert activity() in {(0, 75.0, 45.0), (0, 75.0, 20.0)}
         docker("kill", "long")
         assert activity() == (0, 0.0, 0.0)
-        assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(
