@@ -12,6 +12,9 @@ import structlog
 
 T = TypeVar("T")
 
+NEXT = "next-answer"
+"""The name of a thread that makes the next answer."""
+
 log = structlog.get_logger()
 
 
@@ -102,7 +105,7 @@ class LatestAnswers:
                 if latest.stamp != stamp and question not in self._making:
                     self._making.add(question)
                     work = question, _Latest(stamp, now, None), make
-                    Thread(target=self._make_next, args=work, daemon=True).start()
+                    Thread(target=self._make_next, args=work, name=NEXT, daemon=True).start()
                 return found
         made = self._answers.get_or_make((question, stamp), make)
         self._keep(question, _Latest(stamp, now, made))

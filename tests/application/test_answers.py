@@ -8,7 +8,7 @@ from threading import Barrier, Event, Thread
 
 import pytest
 
-from service.application.answers import Answers, LatestAnswers
+from service.application.answers import NEXT, Answers, LatestAnswers
 
 
 def test_many_who_ask_at_once_share_one_answer():
@@ -79,18 +79,14 @@ def test_what_is_too_large_is_answered_and_not_kept():
     assert len(made) == 2
 
 
-def wait_for_threads(before: set[Thread]) -> None:
-    for thread in set(threading.enumerate()) - before:
-        thread.join()
+def wait_for_threads() -> None:
+    for thread in threading.enumerate():
+        if thread.name == NEXT:
+            thread.join()
 
 
 def test_an_answer_that_is_a_little_old_is_returned_while_the_next_one_is_made():
-    latest, before, may_end, made = (
-        LatestAnswers(Answers(2), 60),
-        {*threading.enumerate()},
-        Event(),
-        [],
-    )
+    latest, may_end, made = LatestAnswers(Answers(2), 60), Event(), []
 
     def make() -> str:
         made.append("new")
@@ -100,10 +96,10 @@ def test_an_answer_that_is_a_little_old_is_returned_while_the_next_one_is_made()
     assert latest.get_or_make("question", 1, 100, lambda: "old") == "old"
     assert [latest.get_or_make("question", 2, 160, make) for _ in range(3)] == ["old"] * 3
     may_end.set()
-    wait_for_threads(before)
+    wait_for_threads()
     assert made == ["new"], "one thread makes it, however many ask"
     assert latest.get_or_make("question", 2, 161, make) == "new"
-    wait_for_threads(before)
+    wait_for_threads()
     assert made == ["new"], "it depends on nothing that changed"
 
 
@@ -119,21 +115,21 @@ def test_an_answer_is_waited_for_if_there_is_none_or_it_is_too_old_or_the_clock_
 
 
 def test_who_asks_after_an_error_gets_the_error():
-    latest, before = LatestAnswers(Answers(2), 60), {*threading.enumerate()}
+    latest = LatestAnswers(Answers(2), 60)
 
     def fail() -> str:
         raise ValueError("no")
 
     latest.get_or_make("question", 1, 100, lambda: "old")
     assert latest.get_or_make("question", 2, 101, fail) == "old"
-    wait_for_threads(before)
+    wait_for_threads()
     with pytest.raises(ValueError, match="no"):
         latest.get_or_make("question", 2, 101, fail)
     assert latest.get_or_make("question", 2, 101, lambda: "new") == "new"
 
 
 def test_an_answer_never_gives_way_to_an_older_one():
-    latest, before, may_end = LatestAnswers(Answers(2), 60), {*threading.enumerate()}, Event()
+    latest, may_end = LatestAnswers(Answers(2), 60), Event()
 
     def make() -> str:
         may_end.wait()
@@ -143,5 +139,5 @@ def test_an_answer_never_gives_way_to_an_older_one():
     latest.get_or_make("question", 2, 110, make)
     assert latest.get_or_make("question", 3, 170, lambda: "of 170") == "of 170"
     may_end.set()
-    wait_for_threads(before)
+    wait_for_threads()
     assert latest.get_or_make("question", 3, 170, lambda: "none") == "of 170"
