@@ -181,8 +181,9 @@ def render_page(name: str, text: str) -> RenderedPage:
         path, hash_, anchor = str(link.attrGet("href")).partition("#")
         if path.endswith(".md"):
             link.attrSet("href", f"{_address_of(_name_of(path))}{hash_}{anchor}")
-    html = Markup(markdown.renderer.render(tokens, markdown.options, {}))  # noqa: S704 - our own text, without raw HTML
-    return RenderedPage(name, sections[0].title, html, sections)
+    html = markdown.renderer.render(tokens, markdown.options, {})
+    html = html.replace("<pre>", '<pre tabindex="0">')  # so that the keyboard scrolls it as well
+    return RenderedPage(name, sections[0].title, Markup(html), sections)  # noqa: S704 - our own text, without raw HTML
 
 
 def _split_sections(tokens: Sequence[Token]) -> Iterator[Section]:
