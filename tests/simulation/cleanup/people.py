@@ -104,7 +104,10 @@ class People:
 
     def _delete(self, node_id: str) -> None:
         """Nothing holds back a person, and a keep ends with it."""
-        self._life.nodes.request_end(node_id, actor="ada")
+        try:
+            self._life.nodes.request_end(node_id, actor="ada")
+        except Conflict as error:
+            raise Violation(f"{node_id} was deleted by a person: {error}") from error
         self._check_gone(node_id)
 
     def _check_gone(self, node_id: str) -> None:

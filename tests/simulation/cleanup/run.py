@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from random import Random
@@ -27,8 +27,10 @@ from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.idle.assess import IdleTimes
+from service.domain.idle.cleanup import Cleanup
 from service.domain.idle.policy import Policy, Recipient, rule_of
-from service.domain.nodes.node import IdlePolicy
+from service.domain.lease import Lease
+from service.domain.nodes.node import IdlePolicy, Node
 from service.domain.nodes.request import RequestedNode
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
@@ -113,18 +115,30 @@ class Run:
         self.programs = Programs(self, self._luck("programs"))
         self.treasury = Treasury(self, self._luck("treasury")) if fate.has_budget else None
         self.seams = CrashPoints(self.agenda, self._luck("seams"), fate.rates)
+        self._restarts = self._luck("restarts")
         self.replica = Replica(
             "r0",
             self.agenda,
             self.world,
             self.engine,
             self.seams,
-            self.oracle.committed,
+            self._see_commit,
             self._luck("replica"),
             more=self._controllers,
             lifecycle_seconds=LIFECYCLE_SECONDS,
             inventory_seconds=INVENTORY_SECONDS,
         )
+
+    def _see_commit(
+        self, nodes: Iterable[Node], lease: Lease | None, row: Cleanup | None = None
+    ) -> None:
+        """Judge what was written. In a throng, the daemon is mostly restarted just after it has
+        ended a node, while others wait for their turn."""
+        before = len(self.oracle.ends)
+        self.oracle.committed(nodes, lease, row)
+        has_ended = len(self.oracle.ends) > before
+        if self.fate.is_throng and has_ended and self._restarts.random() < 0.8:
+            self.agenda.after(2, self.replica.end)
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""
@@ -286,7 +300,7 @@ class Run:
         pace = Pace(lambda: self.agenda.now)
         seams = process.of(self.seams)
         cloud: Any = SeamedCloud(GoogleTpus(tpu_client(channel), pace, ONCE), seams, self.engine)
-        units = RoundUnits(self.engine, seams, self.oracle.committed)
+        units = RoundUnits(self.engine, seams, self._see_commit)
         clock, faults = self.agenda.seconds, self.faults
         telemetry = FaultyTelemetry(GoogleTelemetry(monitoring_client(channel), ONCE), faults)
         overlap = TIMES.telemetry + TIMES.period
@@ -303,7 +317,7 @@ class Run:
         )
         found: list[tuple[int, Controller]] = [(TIMES.period, controller)]
         if self.treasury is not None:
-            watched = SeamedUnits(self.engine, seams, self.oracle.committed)
+            watched = SeamedUnits(self.engine, seams, self._see_commit)
             found += self.treasury.make_controllers(watched)
         return found
 
