@@ -133,13 +133,13 @@ def build_overview_page(services: Services, view: OverviewQuery) -> Overview:
     """The page as of now. Requests within the same second share one page until data on the page
     changes. The page of a large fleet may be a minute old: nobody waits while it is made anew."""
     stamp = services.health.read_stamp()
-    make = partial(_build_overview, services, view)
+    make = partial(build_overview, services, view)
     if stamp.running < LARGE_FLEET:
         return services.pages.get_or_make(("overview", view, stamp), make)
     return services.latest_pages.get_or_make(("overview", view), stamp, stamp.now, make)
 
 
-def _build_overview(services: Services, view: OverviewQuery) -> Overview:
+def build_overview(services: Services, view: OverviewQuery) -> Overview:
     """The page as of now, from the same services as the answers of the API."""
     grouping = GROUPINGS[view.group]
     fleet = services.health.read_fleet()
