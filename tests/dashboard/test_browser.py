@@ -372,7 +372,7 @@ def test_the_output_of_a_job_is_read_from_its_end_while_it_grows(
         house.tell(job, f"step {number}")
     with _served(house.lab) as address, _page(chromium) as page:
         page.goto(f"{address}/jobs/{job.id}")
-        box = page.get_by_role("region", name="Last output")
+        box = page.get_by_role("region", name="Lines of output")
         expect(box.get_by_text("step 89", exact=True)).to_be_in_viewport()
         expect(box.get_by_text("step 0", exact=True)).not_to_be_in_viewport()
         house.lab.clock.pass_(60)
