@@ -163,12 +163,16 @@ def test_the_budget_of_the_logs_is_kept(worker):
 
 
 @pytest.mark.deep
-def test_a_flood_is_dropped_and_counted_in_bounded_memory(worker):
+def test_a_flood_is_dropped_and_counted_in_bounded_memory(worker, tmp_path):
     worker.google.logging_status = 503
-    worker.give(shell=f"head -c 60000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo end; {LOOP}")
+    is_over = tmp_path / "over"
+    flood = "head -c 60000000 /dev/zero | tr '\\0' 'x' | fold -w 99; echo end"
+    worker.give(shell=f"{flood}; touch {is_over}; {LOOP}")
     process = worker.start()
     # Millions of lines, which are counted one by one.
-    worker.wait(lambda report: report["logs"]["dropped"] > 40_000_000, seconds=60)
+    worker.wait(
+        lambda report: report["logs"]["dropped"] > 40_000_000 and is_over.exists(), seconds=60
+    )
     status = Path(f"/proc/{process.pid}/status").read_text()
     peak = int(status.partition("VmHWM:")[2].split()[0])
     assert peak < 150_000
