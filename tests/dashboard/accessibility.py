@@ -250,10 +250,10 @@ def mix_of(
     return red, green, blue
 
 
-TEXTS = ("ink", "soft", "link", "bad", "accent", "up")
+TEXTS = ("ink", "soft", "link", "bad", "accent")
 PAPERS = ("paper", "wash")
 NOTICES = (("warn-ink", "warn-paper"), ("ink", "bad-paper"), ("bad", "bad-paper"))
-EDGES = ("strong-rule", "focus", "warn-rule", *(f"c{place}" for place in range(8)))
+EDGES = ("strong-rule", "focus", "up", "warn-rule", *(f"c{place}" for place in range(8)))
 TEXT_CONTRAST, EDGE_CONTRAST = 4.5, 3.0
 """What WCAG 2.2 AA requires of text, and of what is not text and has a meaning."""
 
@@ -264,13 +264,7 @@ FAINT_CONTRAST = 1.35
 def faults_of_colours(css: str, scheme: int) -> list[str]:
     """The pairs of colours that cannot be told apart well enough."""
     colours = colours_of(css, scheme)
-    pairs = [
-        (text, paper, TEXT_CONTRAST)
-        for text in TEXTS
-        for paper in PAPERS
-        if text not in {"accent", "up"}
-    ]
-    pairs += [(text, "paper", EDGE_CONTRAST) for text in ("accent", "up")]
+    pairs = [(text, paper, TEXT_CONTRAST) for text in TEXTS for paper in PAPERS]
     pairs += [(text, paper, TEXT_CONTRAST) for text, paper in NOTICES]
     pairs += [(edge, "paper", EDGE_CONTRAST) for edge in EDGES]
     return [
