@@ -81,8 +81,8 @@ class _Latest(NamedTuple):
 
 class LatestAnswers:
     """The latest answer to each question, for answers that take long to make. An answer that is a
-    little old is returned at once, and a thread makes the next one meanwhile. So only who asks for
-    something that nobody asked for lately has to wait. Used by many threads."""
+    little old is returned at once, and a thread makes the next one. A caller waits only if nobody
+    asked the same question lately. Many threads use it; the questions must be few."""
 
     def __init__(self, answers: Answers, most_seconds: int) -> None:
         """`answers` keeps what callers have waited for. A latest answer may be `most_seconds`

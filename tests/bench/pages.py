@@ -88,8 +88,8 @@ def _of_database(kind: str, address: str) -> list[Figure]:
         Asked("overview, a second old at most", "/", 20),
         Asked("overview by team, 90 days", "/?window=90d&group=team", 20),
         Asked("budgets", "/budgets", 100),
-        Asked("costs", "/costs", 100),
-        Asked("costs by node", "/costs?aggregate=node", 200),
+        Asked("costs", "/costs", 40),
+        Asked("costs by node", "/costs?aggregate=node", 150),
         Asked("one node", f"/nodes/{node_id}", 50),
         Asked("ledger of a node", f"/nodes/{node_id}/ledger", 50),
         Asked("months", "/statements", 100),
@@ -108,7 +108,7 @@ def _of_database(kind: str, address: str) -> list[Figure]:
     base.engine.dispose()
     return [
         Figure(f"overview, {kind}: pages a second of CPU", rate, 100, at_least=True, detail=where),
-        Figure(f"overview made anew, {kind}: ms of CPU", anew, 200, detail=where),
+        Figure(f"overview made anew, {kind}: ms of CPU", anew, 120, detail=where),
         *(
             Figure(f"{one.name}, {kind}: ms of CPU", ms, one.bound, detail=where)
             for one, ms in zip(pages, took, strict=True)

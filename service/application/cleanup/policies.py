@@ -123,17 +123,17 @@ class PolicyService:
             _check_version(before, version)
             if scope not in known and len(known) >= MAX_POLICIES:
                 raise Conflict(f"there are {MAX_POLICIES} policies; delete one first")
-            told = before.recipients
+            notified = before.recipients
             if recipients is not None:
-                secrets = {known.webhook: known.secret for known in told if known.webhook}
-                told = tuple(
+                secrets = {one.webhook: one.secret for one in notified if one.webhook}
+                notified = tuple(
                     replace(to, secret=to.secret or secrets.get(to.webhook, ""))
                     if to.webhook
                     else to
                     for to in recipients
                 )
-                self._check_recipients(told, before.recipients)
-            after = replace(before, rule=rule, recipients=told, updated_at=self._clock())
+                self._check_recipients(notified, before.recipients)
+            after = replace(before, rule=rule, recipients=notified, updated_at=self._clock())
             return unit.idle_policies.save(after)
 
         return self._retry_stale(write_policy, once=version is not None)
@@ -166,9 +166,9 @@ class PolicyService:
             found = read_node_policy(unit, node, self._mode.ceiling)
             return replace(found, ends=read_ends(unit, node, subject, now))
 
-    def _check_recipients(self, told: Sequence[Recipient], before: Sequence[Recipient]) -> None:
+    def _check_recipients(self, notified: Sequence[Recipient], before: Sequence[Recipient]) -> None:
         known = {recipient.webhook for recipient in before}
-        for number, recipient in enumerate(told):
+        for number, recipient in enumerate(notified):
             private = self._reach.private_webhooks or recipient.webhook in known
             try:
                 check_recipient(recipient, allow_private=private)

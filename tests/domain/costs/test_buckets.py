@@ -5,7 +5,7 @@ from __future__ import annotations
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
@@ -19,6 +19,8 @@ MIDNIGHT = NOON - NOON % DAY
 
 @moderate
 @given(st.sets(st.integers(-60, 900), min_size=2, max_size=9))
+@example({5, 6})
+@example({*range(-3, 40)})
 def test_days_and_a_few_hours_are_the_hours_of_every_part(hours):
     """Whatever each hour comes to: here its number in a system where no two sums are alike."""
     edges = [MIDNIGHT + hour * HOUR for hour in sorted(hours)]
