@@ -66,7 +66,7 @@ _OPEN = select(
 ).where(usage.c.end_at.is_(None))
 _PRICED = _OPEN.where(usage.c.project == bindparam("project"))
 _PRICED_OF = _OPEN.where(usage.c.node_id.in_(bindparam("ids", expanding=True)))
-_IDS_AT_ONCE = 5_000
+IDS_AT_ONCE = 5_000
 """A statement has a limited number of parameters."""
 
 _BOUGHT = usage.c.start_evidence == literal_column("'purchase'")
@@ -292,8 +292,8 @@ class Usages:
     def find_open_of(self, ids: Sequence[str]) -> Mapping[tuple[Sku, int], Sequence[str]]:
         """As `find_open_in`, of these nodes."""
         rows: list[Any] = []
-        for first in range(0, len(ids), _IDS_AT_ONCE):
-            some = ids[first : first + _IDS_AT_ONCE]
+        for first in range(0, len(ids), IDS_AT_ONCE):
+            some = ids[first : first + IDS_AT_ONCE]
             rows += self._connection.execute(_PRICED_OF, {"ids": some}).all()
         return _group_open(rows)
 

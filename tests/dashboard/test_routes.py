@@ -233,6 +233,21 @@ def test_the_first_page_shows_the_nodes_that_cost_most(lab: Lab, browser: TestCl
     assert links_of_page(page.text)["All nodes"] == "/nodes"
 
 
+def test_the_columns_of_the_last_day_are_the_costs_of_its_hours(
+    lab: Lab, browser: TestClient
+) -> None:
+    node = lab.ran(NOON - 3 * HOUR, NOON - HOUR)
+    lab.ran(NOON - HOUR // 2, chips=4, name="half")
+    lab.clock.pass_(60)
+    page = browser.get("/").text
+    spark = page[page.index('class="spark"') :].partition("</svg>")[0]
+    heights = [int(height) for height in re.findall(r'height="(\d+)"/', spark)]
+    per_hour = lab.services.nodes.get_cost(node.id).cost // 2
+    # 24 hours, the last of which has just begun; the hour before it has a quarter of the cost
+    assert heights == [*[0] * 20, 28, 28, 7, 1]
+    assert f"The last 24 hours: at most {format_money(per_hour)} in one hour" in spark
+
+
 def test_nobody_waits_for_the_first_page_of_a_large_fleet_and_it_says_as_of_when(
     lab: Lab, browser: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from service.domain.errors import StaleVersion
 from service.domain.metering.meter import Evidence
 from service.domain.pricing.price_book import Sku
 from service.domain.time_window import Window
+from service.store import usage as usage_store
 from service.store.engine import make_engine
 from service.store.unit import Units
 from tests import factories
@@ -45,7 +46,7 @@ def test_an_interval_that_changed_is_written_over(units):
         assert unit.usage.list_by_node(node.id) == [replace(usage, **ENDED)]
 
 
-def test_nodes_that_run_are_grouped_by_what_is_priced_and_by_nothing_else(units):
+def test_nodes_that_run_are_grouped_by_what_is_priced_and_by_nothing_else(units, monkeypatch):
     first, second, third = (stored(units).id for _ in range(3))
     ran(units, stored(units), **ENDED)
     here = factories.usage().sku
@@ -57,10 +58,15 @@ def test_nodes_that_run_are_grouped_by_what_is_priced_and_by_nothing_else(units)
             (third, "us-east5-b", there),
         ):
             unit.usage.save(factories.usage(id=node_id, node_id=node_id, zone=zone, sku=sku))
+    monkeypatch.setattr(usage_store, "IDS_AT_ONCE", 2)  # the third is read by another statement
     with units.reading() as unit:
-        groups = unit.usage.find_open_in(factories.PROJECT)
-    found = {key: sorted(ids) for key, ids in groups.items()}
-    assert found == {(here, 8): sorted([first, second]), (there, 8): [third]}
+        of_project = unit.usage.find_open_in(factories.PROJECT)
+        of_ids = unit.usage.find_open_of([first, second, third])
+        of_some = unit.usage.find_open_of([third])
+    for groups in (of_project, of_ids):
+        found = {key: sorted(ids) for key, ids in groups.items()}
+        assert found == {(here, 8): sorted([first, second]), (there, 8): [third]}
+    assert of_some == {(there, 8): [third]}
 
 
 def test_the_database_refuses_a_second_open_interval_of_a_node(units):
