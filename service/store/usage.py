@@ -365,6 +365,12 @@ class Usages:
         for row in self._connection.execute(statement):
             yield _from_row(row)
 
+    def iter_ended(self, start: int, end: int) -> Iterator[Usage]:
+        """Every interval with a known end that has seconds in [start, end)."""
+        statement = select(usage).where(usage.c.start_at < end, usage.c.end_at > start)
+        for row in self._connection.execute(statement):
+            yield _from_row(row)
+
 
 def _to_row(interval: Usage) -> dict[str, Any]:
     return {

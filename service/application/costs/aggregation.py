@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from service.application.costs.activities import Activities
+from service.application.costs.running import Group, Only, RunningMeters, TailGroups
 from service.domain.catalog.zones import region_of
 from service.domain.costs.buckets import DaysAndHours
 from service.domain.costs.dimensions import ACTIVITY, label_key, value_of
-from service.domain.metering.attribution import Attribution
+from service.domain.metering.attribution import ALWAYS, Attribution
 from service.domain.metering.meter import Figures, Meter, Usage
 from service.domain.time_window import Window, split_by_parts
 from service.store.costs import FINE, Sums
 from service.store.unit import Unit
-
-Group = tuple[str, ...]
-"""The value of each dimension that costs are grouped by."""
-
-Only = Mapping[str, Sequence[str]]
-"""The values that count, by dimension."""
-
 
 Cells = tuple[tuple[int, Group, int, int, int], ...]
 """Bucket positions, groups, nano-dollars, nano-dollars at list price, and chip-seconds."""
@@ -121,26 +115,34 @@ class CostTally:
             for position, start, end in split_by_parts(self._parts, left, right):
                 self._add_figures(position, group, meter.figures_in(start, end))
 
-    def add_tail(self, meter: Meter) -> None:
-        """Add what one interval cost since the end of its posted part. That mostly lies in the last
-        bucket as a whole, and is computed once for all reports then."""
-        if not self._parts or meter.end <= meter.usage.posted_until:
+    def add_tails(self, running: RunningMeters, groups: TailGroups) -> None:
+        """Add what running usage cost since the end of its posted part. That mostly lies in the
+        last bucket as a whole, and is computed once for all reports then."""
+        if not self._parts:
             return
-        last = self._parts[-1]
-        if not all(last.start <= part.start and part.end <= last.end for part in meter.tail):
+        last, at = self._parts[-1], len(self._parts) - 1
+        for position, group in groups.steady:
+            meter = running.meters[position]
+            usage = meter.usage
+            if last.start <= max(usage.start, usage.posted_until) and meter.end <= last.end:
+                self._add_figures(at, group, meter.tail)
+            elif usage.posted_until < last.end:
+                self.add_usage(meter, since=usage.posted_until)
+        for position in groups.others:
+            meter = running.meters[position]
             self.add_usage(meter, since=meter.usage.posted_until)
-            return
-        for part in meter.tail:
-            values = _Values(meter.usage, part.whose, "")
-            if self._counts(values):
-                self._add_figures(len(self._parts) - 1, self._group_of(values), part.figures)
+
+    def extend_to(self, parts: Sequence[Window]) -> None:
+        """From now on, count in buckets of which the last ends later, or that are one more."""
+        self._parts = parts
 
     def _add_figures(self, position: int, group: Group, figures: Figures) -> None:
         cell = self._cells[position, group]
-        cell[0] += figures.cost
-        cell[1] += figures.list_cost
-        cell[2] += figures.chip_seconds
-        self.unpriced_seconds += figures.unpriced_seconds
+        cost, list_cost, chip_seconds, unpriced_seconds = figures
+        cell[0] += cost
+        cell[1] += list_cost
+        cell[2] += chip_seconds
+        self.unpriced_seconds += unpriced_seconds
 
     def add_open(self, meter: Meter) -> None:
         """Set `estimated` if the interval is open and overlaps the buckets."""
@@ -151,14 +153,15 @@ class CostTally:
             left < right for left, right, _ in self._iter_pieces(meter, start, end)
         )
 
-    def add_doubts(self, meter: Meter, *, posted_only: bool) -> None:
-        """Add the uncertainty of an interval. With `posted_only`, add its posted seconds without a
-        price too: they are in no rollup, because the ledger leaves them out."""
+    def add_doubts(self, meter: Meter, *, posted_only: bool, since: int = ALWAYS) -> None:
+        """Add the uncertainty of an interval from the instant `since` on. With `posted_only`, add
+        its posted seconds without a price too: they are in no rollup, because the ledger leaves
+        them out."""
         usage = meter.usage
         doubtful = usage.uncertain_seconds > 0
         if not self._parts or not (doubtful or posted_only):
             return
-        for left, right, group in self._iter_pieces(meter, usage.start, meter.end):
+        for left, right, group in self._iter_pieces(meter, max(since, usage.start), meter.end):
             for position, start, end in (
                 split_by_parts(self._parts, left, right) if doubtful else ()
             ):

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from service.application.answers import Answers
 from service.application.costs.activities import Activities
 from service.application.costs.aggregation import Cells, CostRow, CostTally
-from service.application.costs.running import RunningMeters, read_running
+from service.application.costs.running import BilledLines, RunningMeters, read_running
 from service.domain.clock import END_OF_TIME, MINUTE, Clock
-from service.domain.costs.buckets import edges_of
+from service.domain.costs.buckets import edges_of, settle_parts
 from service.domain.costs.dimensions import ACTIVITY, check_dimensions
 from service.domain.costs.markers import CostMarker, list_markers
 from service.domain.idle.assess import WARMUP_SECONDS
-from service.domain.metering.attribution import Attribution
 from service.domain.metering.line_items import make_meters
-from service.domain.metering.meter import Usage
+from service.domain.metering.meter import Meter, Usage
 from service.domain.pricing.price_book import PriceBook
 from service.domain.time_window import (
     Granularity,
@@ -28,9 +27,6 @@ from service.domain.time_window import (
 )
 from service.store.pricebook import PriceShelf
 from service.store.unit import Unit, Units
-
-Whose = Mapping[str, tuple[Attribution, ...]]
-"""The attributions of each node."""
 
 _MOST_REPORTS = 128
 _MOST_PARTS = 128
@@ -155,20 +151,49 @@ class CostService:
         asked, window, parts = _split_window(question, at.now)
         hourly = question.step is Granularity.HOUR
         edges = edges_of(parts, to_the_end=asked.end >= at.now, hourly=hourly)
-        tally = CostTally(question.aggregate, question.only, parts)
-        if edges is not None:
-            tally.add_cells(self._read_posted(unit, question, parts, edges, at))
-            # No rollup has the open tails, the usage without a price, and the uncertainty.
-            for meter in self._running_meters(unit, at).find_matching(question.only):
-                tally.add_open(meter)
-                tally.add_tail(meter)
-            for meter in self._doubtful_meters(unit, window.start, at).find_matching(question.only):
-                if meter.usage.start < window.end:
-                    tally.add_doubts(meter, posted_only=True)
+        settled, rest = parts, None
+        if edges is None:
+            settled = settle_parts(parts)
+            edges = edges_of(settled, to_the_end=False, hourly=hourly)
+        if edges is None:
+            tally, rest = CostTally(question.aggregate, question.only, parts), window
         else:
-            intervals = list(unit.usage.iter_overlapping(window.start, window.end))
-            self._add_intervals(unit, tally, intervals, window, at.now)
+            tally = self._tally_settled(unit, question, settled, edges, at)
+            if settled is not parts:
+                tally.extend_to(parts)
+                rest = Window(settled[-1].end, window.end)
+        if rest is not None:
+            self._add_metered(unit, tally, rest, at)
         return _to_report(question, tally, window, at.now)
+
+    def _tally_settled(
+        self,
+        unit: Unit,
+        question: CostQuestion,
+        parts: Sequence[Window],
+        edges: Sequence[int],
+        at: _At,
+    ) -> CostTally:
+        """The costs in buckets between full hours: from what is posted, and from what no rollup
+        has: the open tails, the usage without a price, and the uncertainty."""
+        tally = CostTally(question.aggregate, question.only, parts)
+        tally.add_cells(self._read_posted(unit, question, parts, edges, at))
+        running, only = self._running_meters(unit, at), question.only
+        for meter in running.find_matching(only):
+            if tally.estimated:
+                break
+            tally.add_open(meter)
+        key = "tails", self._lasting(at), question.aggregate, question.only_key
+        tally.add_tails(
+            running,
+            self._parts.get_or_make(
+                key, lambda: running.lines.group_tails(question.aggregate, only)
+            ),
+        )
+        for meter in self._doubtful_meters(unit, parts[0].start, at).find_matching(only):
+            if meter.usage.start < parts[-1].end:
+                tally.add_doubts(meter, posted_only=True)
+        return tally
 
     def _read_posted(
         self,
@@ -213,27 +238,46 @@ class CostService:
             return names
 
     def _running_meters(self, unit: Unit, at: _At) -> RunningMeters:
-        def read_usages() -> tuple[Sequence[Usage], Whose]:
-            return read_running(unit, at.now), unit.attributions.list_running()
-
         def build_meters() -> RunningMeters:
-            lasting = "running", at.fresh_key, at.now if at.book.purchases else 0
-            usages, whose = self._parts.get_or_make(lasting, read_usages)
-            return RunningMeters(make_meters(usages, at.book, at.now, whose), whose)
+            lines = self._parts.get_or_make(
+                ("running", self._lasting(at)),
+                lambda: BilledLines(read_running(unit, at.now), unit.attributions.list_running()),
+            )
+            return RunningMeters(lines, at.book, at.now)
 
         return self._parts.get_or_make(("metered", at), build_meters)
 
+    @staticmethod
+    def _lasting(at: _At) -> Hashable:
+        """All that running usage depends on: with reservations, which of it is read changes each
+        second."""
+        return at.fresh_key, at.now if at.book.purchases else 0
+
     def _doubtful_meters(self, unit: Unit, since: int, at: _At) -> RunningMeters:
-        def read_usages() -> tuple[Sequence[Usage], Whose]:
+        def read_usages() -> BilledLines:
             found = {usage.id: usage for usage in unit.usage.iter_doubtful(since, END_OF_TIME)}
-            whose = unit.attributions.list_by_nodes([usage.node_id for usage in found.values()])
-            return tuple(found.values()), whose
+            nodes = [usage.node_id for usage in found.values()]
+            return BilledLines(found.values(), unit.attributions.list_by_nodes(nodes))
 
         def build_meters() -> RunningMeters:
-            usages, whose = self._parts.get_or_make(("doubtful", since, at.fresh_key), read_usages)
-            return RunningMeters(make_meters(usages, at.book, at.now, whose), whose)
+            lines = self._parts.get_or_make(("doubtful", since, at.fresh_key), read_usages)
+            return RunningMeters(lines, at.book, at.now)
 
         return self._parts.get_or_make(("doubts", since, at), build_meters)
+
+    def _add_metered(self, unit: Unit, tally: CostTally, window: Window, at: _At) -> None:
+        """Add the last buckets, or a piece of the last one, from the usage itself. What runs is
+        metered once for all reports, unless reservations share out its cost."""
+        start, end = window.start, window.end
+        if at.book.purchases:
+            self._add_intervals(
+                unit, tally, unit.usage.iter_overlapping(start, end), window, at.now
+            )
+            return
+        self._add_intervals(unit, tally, unit.usage.iter_ended(start, end), window, at.now)
+        for meter in self._running_meters(unit, at).meters:
+            if meter.usage.start < window.end:
+                _add_meter(tally, meter, window.start)
 
     def _add_intervals(
         self, unit: Unit, tally: CostTally, intervals: Iterable[Usage], window: Window, now: int
@@ -243,9 +287,13 @@ class CostService:
             unit.attributions.list_used_in(window.start, window.end),
         )
         for meter in make_meters(intervals, book, now, whose):
-            tally.add_open(meter)
-            tally.add_usage(meter, since=meter.usage.start)
-            tally.add_doubts(meter, posted_only=False)
+            _add_meter(tally, meter, window.start)
+
+
+def _add_meter(tally: CostTally, meter: Meter, since: int) -> None:
+    tally.add_open(meter)
+    tally.add_usage(meter, since=since)
+    tally.add_doubts(meter, posted_only=False, since=since)
 
 
 def _split_window(question: CostQuestion, now: int) -> tuple[Window, Window, list[Window]]:

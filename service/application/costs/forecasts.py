@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from service.application.answers import Answers
 from service.application.costs.aggregation import CostRow
 from service.application.costs.costs import CostQuestion, CostService
-from service.application.costs.running import RunningMeters, read_running
+from service.application.costs.running import BilledLines, RunningMeters, read_running
 from service.domain.budgets.budget import Period, calendar_period
 from service.domain.clock import DAY, MINUTE, Clock, floor_to, to_rfc3339
 from service.domain.costs.dimensions import value_of
@@ -33,7 +33,6 @@ from service.domain.costs.forecast import (
 )
 from service.domain.costs.habits import NodeDay
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.line_items import make_meters
 from service.domain.metering.meter import Meter, Usage
 from service.domain.nodes.keep import goes_at
 from service.domain.nodes.node import Node
@@ -224,7 +223,7 @@ class ForecastService:
         now, edges = at.now, [at.now + left for left in accumulate(day.left for day in ahead)]
         for meter in planned.meters.find_matching(only):
             node_id, until = meter.usage.node_id, max(now, meter.end)
-            whose = planned.meters.whose.get(node_id, (Attribution(node_id),))
+            whose = planned.meters.lines.whose.get(node_id, (Attribution(node_id),))
             latest = whose[-1]
             if not all(value_of(name, meter.usage, latest) in some for name, some in only.items()):
                 continue  # the current payer does not match
@@ -259,8 +258,7 @@ class ForecastService:
                 gone_at = at.now if node.delete_requested_at is not None else goes_at(node)
             until = max(at.now, min(end, end if gone_at is None else gone_at))
             planned.append(replace(usage, end=until) if usage.end is None else usage)
-        whose = running.whose
-        metered = RunningMeters(make_meters(planned, at.book, end, whose), whose)
+        metered = RunningMeters(BilledLines(planned, running.whose), at.book, end)
         return _Planned(metered, running.nodes, running.bought)
 
     def _get_history(self, unit: Unit, only: Only, zone: ZoneInfo, at: _At) -> CostHistory:

@@ -73,3 +73,12 @@ def edges_of(
         last += -last % (HOUR if hourly else DAY)
     edges = *(part.start for part in parts), last
     return None if any(edge % HOUR for edge in edges) else edges
+
+
+def settle_parts(parts: Sequence[Window]) -> list[Window]:
+    """Adjoining buckets up to the last full hour of UTC before their end. Empty if that is none of
+    their seconds."""
+    if not parts:
+        return []
+    until = floor_to(parts[-1].end, HOUR)
+    return [Window(part.start, min(part.end, until)) for part in parts if part.start < until]

@@ -137,15 +137,6 @@ class Figures(NamedTuple):
     unpriced_seconds: int
 
 
-class TailPart(NamedTuple):
-    """The seconds [start, end) of a usage under one attribution, and their figures."""
-
-    start: int
-    end: int
-    whose: Attribution
-    figures: Figures
-
-
 class Meter:
     """The exact cost of one usage: F is its cumulative cost since the start, R the one rounding.
 
@@ -170,6 +161,8 @@ class Meter:
             cuts = tuple(replace(cut, listed=cut.price) for cut in cuts)
         self.cuts = cuts
         self._paid = rate_paid(cuts)
+        self._is_priced = all(cut.price is not None for cut in cuts)
+        self._is_at_list = all(cut.listed is None or cut.listed is cut.price for cut in cuts)
         self._figures: dict[tuple[int, int], Figures] = {}
 
     def charge_in(self, start: int, end: int) -> int:
@@ -181,6 +174,8 @@ class Meter:
 
         If no list price is known, the paid price counts, so that no uncertain saving is shown.
         """
+        if self._is_at_list:
+            return self.charge_in(start, end)
         listed = tuple(
             (
                 cut.start,
@@ -201,7 +196,7 @@ class Meter:
                 self.charge_in(start, end),
                 self.list_charge_in(start, end),
                 self.chip_seconds_in(start, end),
-                unpriced_in(self.cuts, start, end),
+                self.seconds_in(start, end, priced=False),
             )
         return found
 
@@ -211,6 +206,10 @@ class Meter:
 
     def seconds_in(self, start: int, end: int, *, priced: bool) -> int:
         """Seconds of [start, end) with a known price, or without one."""
+        if self._is_priced:  # nearly always, and lists of many nodes ask for it
+            if not priced or not self.cuts:
+                return 0
+            return max(0, min(end, self.cuts[-1].end) - max(start, self.cuts[0].start))
         if not priced:
             return unpriced_in(self.cuts, start, end)
         return seconds_in((cut for cut in self.cuts if cut.price is not None), start, end)
@@ -240,12 +239,9 @@ class Meter:
         )
 
     @cached_property
-    def tail(self) -> tuple[TailPart, ...]:
-        """What is not posted yet, from `posted_until` on. Many reports of one instant share it."""
-        return tuple(
-            TailPart(start, end, whose, self.figures_in(start, end))
-            for start, end, whose in self.attributed_parts(self.usage.posted_until, self.end)
-        )
+    def tail(self) -> Figures:
+        """The figures of what is not posted yet. Many reports of one instant share them."""
+        return self.figures_in(min(self.usage.posted_until, self.end), self.end)
 
     def attributed_parts(self, start: int, end: int) -> Iterator[tuple[int, int, Attribution]]:
         """The parts of [start, end) within the usage, each with its attribution."""

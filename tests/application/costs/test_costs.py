@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -33,8 +34,9 @@ a_few = settings(
 )
 
 
-def lived_through(units, nodes):
-    """Nodes that ran, and whose they were by the node: all of it posted up to the last hour."""
+def lived_through(units, nodes, book=BOOK, doubt=0):
+    """Nodes that ran, and whose they were by the node: all of it posted up to the last hour. It is
+    unknown for `doubt` seconds when each started and ended."""
     found = []
     with units() as unit:
         before = list(unit.usage.iter_overlapping(0, 2 * NOON))
@@ -42,13 +44,19 @@ def lived_through(units, nodes):
         node = stored(units, team="vision")
         start = NOON + after_noon
         end = None if span is None else start + span
-        usage = factories.usage(node_id=node.id, start=start, end=end, end_lo=end)
+        usage = factories.usage(
+            node_id=node.id,
+            start=start,
+            start_hi=start + doubt,
+            end=end,
+            end_lo=None if end is None else max(start, end - doubt),
+        )
         later = [Attribution(node.id, at, team=team) for at, team in sorted(changes.items())]
         with units() as unit:
             usage = unit.usage.save(usage)
             for one in later:
                 unit.attributions.add(one, NOON)
-            post_usage(unit, usage, BOOK, NOW)
+            post_usage(unit, usage, book, NOW)
         found.append(usage)
     return [*before, *found]
 
@@ -105,3 +113,67 @@ def test_nothing_that_is_posted_is_metered_anew_where_days_begin_on_a_full_hour(
         CostQuestion("2026-11-01,2026-11-10", ("team",), step, tz)
     )
     assert len(metered) == metered_anew
+
+
+RAGGED = [
+    "2026-11-06T05:00:00Z,2026-11-09T07:13:21Z",
+    "2026-11-06T05:00:00Z,2026-11-06T06:00:01Z",
+    "2026-11-06T05:00:00Z,2026-11-06T05:59:59Z",
+    "2026-11-06T05:07:00Z,2026-11-09T07:13:21Z",
+    "2026-11-08,2026-11-14T12:20:33Z",
+]
+PRICED_LATE = factories.book(
+    factories.price(1_200_000_007, NOON + DAY), factories.price(777_777_777, NOON + 2 * DAY + 99)
+)
+
+
+@pytest.mark.parametrize("window", RAGGED)
+@settings(max_examples=8, parent=a_few)
+@given(
+    NODES,
+    st.sampled_from([HOUR, 3 * DAY]),
+    st.sampled_from(["UTC", "Asia/Kolkata"]),
+    st.sampled_from(list(Granularity)),
+    st.sampled_from([(), ("team",), ("node",)]),
+)
+def test_a_window_that_ends_within_an_hour_is_what_its_usage_cost(
+    units: Units, window: str, nodes: list[Any], doubt: int, tz: str, step: Granularity, by: Any
+) -> None:
+    """Rows, the uncertainty, the seconds without a price, and whether something runs."""
+    usages = lived_through(units, nodes, PRICED_LATE, doubt)
+    question = CostQuestion(window, by, step, tz)
+    report = CostService(units, Shelf(PRICED_LATE), lambda: NOW).report(question)
+    parts = list(split_into_buckets(report.window, step, ZoneInfo(tz)))
+    tally = CostTally(by, {}, parts)
+    with units.reading() as unit:
+        for usage in usages:
+            whose = unit.attributions.list_by_node(usage.node_id)
+            meter = Meter(usage, PRICED_LATE, NOW, whose)
+            tally.add_open(meter)
+            tally.add_usage(meter, since=usage.start)
+            tally.add_doubts(meter, posted_only=False)
+    assert report.rows == tally.list_rows()
+    assert report.uncertainty == tally.uncertainty
+    assert report.unpriced_seconds == tally.unpriced_seconds
+    assert report.estimated is tally.estimated
+
+
+def test_of_a_window_that_ends_within_an_hour_only_that_hour_is_metered(
+    units: Units, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that ended before the hour, one that ended after it, and one that runs."""
+    long_gone, ended, running = lived_through(
+        units, [((0, HOUR), {}), ((HOUR, 30 * HOUR), {}), ((2 * HOUR, None), {})]
+    )
+    metered = []
+    monkeypatch.setattr(
+        CostTally,
+        "add_usage",
+        lambda _, meter, since: metered.append((meter.usage.node_id, since)),
+    )
+    CostService(units, Shelf(BOOK), lambda: NOW).report(
+        CostQuestion("2026-11-01,2026-11-06T15:10:00Z", ("team",))
+    )
+    cut = NOON + DAY + 3 * HOUR
+    assert sorted(metered) == sorted([(ended.node_id, cut), (running.node_id, cut)])
+    assert long_gone.node_id not in dict(metered)

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.domain.clock import DAY, HOUR
-from service.domain.costs.buckets import DaysAndHours, edges_of
+from service.domain.costs.buckets import DaysAndHours, edges_of, settle_parts
 from service.domain.time_window import Granularity, Window, split_into_buckets
 from tests.hands import NOON
 
@@ -69,3 +69,11 @@ def test_what_begins_within_an_hour_has_to_be_metered(zone, start, end, to_the_e
         list(split_into_buckets(window, Granularity.DAY, ZoneInfo(zone))), to_the_end=to_the_end
     )
     assert found == (None if edges is None else tuple(MIDNIGHT + edge for edge in edges))
+
+
+def test_buckets_are_settled_up_to_the_last_full_hour_before_their_end():
+    parts = [Window(0, DAY), Window(DAY, DAY + 2 * HOUR + 77)]
+    assert settle_parts(parts) == [Window(0, DAY), Window(DAY, DAY + 2 * HOUR)]
+    assert settle_parts([Window(0, DAY), Window(DAY, DAY + 77)]) == [Window(0, DAY)]
+    assert settle_parts([Window(HOUR, HOUR + 77)]) == []
+    assert settle_parts([]) == []
