@@ -177,3 +177,17 @@ def test_of_a_window_that_ends_within_an_hour_only_that_hour_is_metered(
     cut = NOON + DAY + 3 * HOUR
     assert sorted(metered) == sorted([(ended.node_id, cut), (running.node_id, cut)])
     assert long_gone.node_id not in dict(metered)
+
+
+@pytest.mark.parametrize("window", ["12d", "2026-11-01,2026-11-14T12:15:00Z"])
+def test_a_node_that_changes_hands_within_the_unposted_hour_is_charged_to_both(
+    units: Units, window: str
+) -> None:
+    """It runs since noon of the fifth day at the second price, all but 1,234 seconds posted."""
+    lived_through(units, [((5 * DAY, None), {NOW - 500: "nlp"})])
+    report = CostService(units, Shelf(BOOK), lambda: NOW).report(
+        CostQuestion(window, ("team",), Granularity.ALL)
+    )
+    seconds = {row.group[0]: row.chip_seconds // 8 for row in report.rows}
+    until = NOW if window == "12d" else NOW - 334
+    assert seconds == {"vision": NOW - 500 - (NOON + 5 * DAY), "nlp": until - (NOW - 500)}
