@@ -294,6 +294,10 @@ def read_row(
                 "its usage lies in more than one UTC hour; the detailed export has hourly rows,"
                 " send those",
             )
+    # The description of the model, or else its id. Older exports name no model.
+    model_id = _read_text(cells, "consumption_model_id", number)
+    sold_as = _read_text(cells, "consumption_model_description", number) or model_id
+    is_default = model_id == _DEFAULT_MODEL or sold_as.lower() == "default"
     return BillRow(
         number=number,
         kind=kind,
@@ -313,7 +317,7 @@ def read_row(
         chip_seconds=_read_chip_seconds(cells, sku.chips if sku else 1, number),
         zone=_read_text(cells, "location_zone", number),
         region=_read_text(cells, "location_region", number),
-        consumption_model=_read_consumption_model(cells, number),
+        consumption_model="" if is_default else sold_as,
     )
 
 
@@ -331,14 +335,6 @@ def _read_sale(cells: Cells) -> tuple[str, bool, BillSku | None]:
         is_regular,
         tpu_sku(cell_text(cells, "service_id"), cell_text(cells, "sku_description")),
     )
-
-
-def _read_consumption_model(cells: Cells, number: int) -> str:
-    """The model's description, or else its id; empty for the default, and for older exports, which
-    name no model."""
-    model_id = _read_text(cells, "consumption_model_id", number)
-    said = _read_text(cells, "consumption_model_description", number) or model_id
-    return "" if model_id == _DEFAULT_MODEL or said.lower() == "default" else said
 
 
 def cell_text(cells: Cells, name: str) -> str:

@@ -137,6 +137,12 @@ def _compare_pair(
     used = _sum_if_known([row.chip_seconds for row in theirs])
     counted = sum(entry.chip_seconds for entry in ours)
     difference = Difference.NO_RATE if pair.no_rate else _find_difference(pair, used, counted)
+    # Nano-dollars of the variance that are due to the seconds, at our price.
+    billed_seconds = used if theirs else 0
+    by_seconds: int | None = cost - amount
+    if counted:
+        more = None if billed_seconds is None else billed_seconds - counted
+        by_seconds = None if more is None else half_even(amount * more, counted)
     resource = theirs[0].resource if theirs else ""
     sight = _find_sight(pair, sights.get(first.node_id or resource))
     verdict = _find_verdict(pair, difference, rules)
@@ -159,7 +165,7 @@ def _compare_pair(
         charged_at_list=_sum_if_known([entry.at_list for entry in ours]),
         charged_chip_seconds=counted,
         variance=cost - amount,
-        by_seconds=_variance_by_seconds(cost, amount, used if theirs else 0, counted),
+        by_seconds=by_seconds,
         difference=difference,
         seen=sight.seen,
         reason="; ".join(filter(None, reasons)),
@@ -232,13 +238,6 @@ def _is_unknown(row: Billed) -> bool:
 def _sold_kind(side: Billed | Charged) -> tuple[str, str]:
     generation, model = _sku_kind(side)
     return generation, "on_demand" if model == RESERVED else model
-
-
-def _variance_by_seconds(cost: int, amount: int, used: int | None, counted: int) -> int | None:
-    """Nano-dollars of the variance that are due to the seconds, at our price."""
-    if not counted:
-        return cost - amount
-    return None if used is None else half_even(amount * (used - counted), counted)
 
 
 def _find_verdict(pair: ComparedPair, difference: Difference, rules: Rules) -> Verdict:
