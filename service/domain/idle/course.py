@@ -90,8 +90,18 @@ def advance_course(  # noqa: PLR0913 - one look: the course, and all that was fo
         state = State.ACTIVE if verdict.level is Level.ACTIVE else State.WARMING
         return CourseChange(_restart_in(before, state, now))
     if verdict.level is Level.UNKNOWN:
-        return _freeze_course(before, applied, now)
-    course = _thaw_course(before, now)
+        frozen_at = before.frozen_at if before.frozen_at is not None else now
+        told_at = before.blind_told_at
+        is_long = now - frozen_at >= BLIND_SECONDS and (told_at is None or now - told_at >= DAY)
+        tells = is_long and applied.action.rank >= Action.NOTIFY.rank
+        course = replace(before, frozen_at=frozen_at, blind_told_at=now if tells else told_at)
+        frozen = _in_state(course, State.UNKNOWN, now)
+        return CourseChange(frozen, Notice.BLIND if tells else None)
+    course = before
+    if before.frozen_at is not None:  # the signals are known again
+        seconds = before.frozen_seconds
+        seconds += now - before.frozen_at if before.notified_at is not None else 0
+        course = replace(before, frozen_at=None, frozen_seconds=seconds, blind_told_at=None)
     until = verdict.until if verdict.until is not None else now - delay
     if not is_idle(verdict, applied, until):
         return CourseChange(_restart_in(course, State.QUIET, now))
@@ -182,24 +192,6 @@ def _without_notice(course: IdleCourse) -> IdleCourse:
     """The course without the notice of an action. The links of the message still work: what a
     person requests is not held back by a keep or by the mode."""
     return replace(course, told=None, promised_at=None, frozen_seconds=0)
-
-
-def _freeze_course(course: IdleCourse, applied: AppliedRule, now: int) -> CourseChange:
-    frozen_at = course.frozen_at if course.frozen_at is not None else now
-    told_at = course.blind_told_at
-    is_long = now - frozen_at >= BLIND_SECONDS and (told_at is None or now - told_at >= DAY)
-    tells = is_long and applied.action.rank >= Action.NOTIFY.rank
-    course = replace(course, frozen_at=frozen_at, blind_told_at=now if tells else told_at)
-    return CourseChange(_in_state(course, State.UNKNOWN, now), Notice.BLIND if tells else None)
-
-
-def _thaw_course(course: IdleCourse, now: int) -> IdleCourse:
-    if course.frozen_at is None:
-        return course
-    frozen = now - course.frozen_at if course.notified_at is not None else 0
-    return replace(
-        course, frozen_at=None, frozen_seconds=course.frozen_seconds + frozen, blind_told_at=None
-    )
 
 
 def _restart_in(course: IdleCourse, state: State, now: int) -> IdleCourse:

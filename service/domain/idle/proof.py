@@ -199,12 +199,22 @@ def _reported_until(evidence: ActivityEvidence, now: int) -> int | None:
 def _judge_until(
     evidence: ActivityEvidence, idle_after: int, now: int, until: int, seen_by: int
 ) -> IdleVerdict:
-    activity = sorted(_list_activity(evidence, now))
+    # The end of the work that each source of activity shows, with a text.
+    activity: list[tuple[int, str]] = []
+    if (shown := _newest_work(evidence.tracks)) is not None:
+        activity.append((shown[0], _describe_work(*shown[1:])))
+    if evidence.heartbeat_until > evidence.counts_from:
+        activity.append(heartbeat_activity(evidence.heartbeat_until, now))
+    if evidence.job is not None:
+        activity.append(job_activity(evidence, evidence.job, now))
+    activity.sort()
     if activity and activity[-1][0] > until:
         return IdleVerdict(Level.ACTIVE, activity[-1][1])
     since = max(evidence.counts_from, activity[-1][0] if activity else 0)
     window = max(since, until - idle_after)
-    tracks = _tracks_by_worker(evidence)
+    tracks: dict[int, dict[Kind, SignalTrack]] = {}
+    for (worker, kind), track in evidence.tracks.items():
+        tracks.setdefault(worker, {})[kind] = track
     proofs = [
         _prove_worker(evidence, worker, tracks.get(worker, {}), (window, until), seen_by)
         for worker in range(evidence.workers)
@@ -244,17 +254,6 @@ def is_unread(evidence: ActivityEvidence, now: int) -> bool:
 
 _WORK_KINDS = frozenset((*DEVICE_KINDS, *CHIPS_KINDS)) - {Kind.DEVICE}
 """The signals that show work. A device that a process holds may be at rest."""
-
-
-def _list_activity(evidence: ActivityEvidence, now: int) -> Iterator[tuple[int, str]]:
-    """The end of the work that each source of activity shows, with a text."""
-    shown = _newest_work(evidence.tracks)
-    if shown is not None:
-        yield shown[0], _describe_work(*shown[1:])
-    if evidence.heartbeat_until > evidence.counts_from:
-        yield heartbeat_activity(evidence.heartbeat_until, now)
-    if evidence.job is not None:
-        yield job_activity(evidence, evidence.job, now)
 
 
 def _newest_work(tracks: Mapping[tuple[int, Kind], SignalTrack]) -> tuple[int, int, Kind] | None:
@@ -313,13 +312,6 @@ def _was_free(track: SignalTrack | None, job: JobActivity, oldest: int) -> bool:
         first <= at < last and last - max(first, job.started_at) >= OPEN_SECONDS
         for first, last in track.at_rest
     )
-
-
-def _tracks_by_worker(evidence: ActivityEvidence) -> Mapping[int, Mapping[Kind, SignalTrack]]:
-    tracks: dict[int, dict[Kind, SignalTrack]] = {}
-    for (worker, kind), track in evidence.tracks.items():
-        tracks.setdefault(worker, {})[kind] = track
-    return tracks
 
 
 def _prove_worker(

@@ -220,7 +220,11 @@ def update_breaker(
         return Breaker(breaker.lost, opened_at, reason, seen=breaker.seen)
     if not breaker.is_open:
         return breaker
-    is_fresh = _has_recovered(lost, after, now)
+    # Nodes that are lost for hours do not count, unless they are enough to open a breaker.
+    number = sum(sight.is_known for sight in after.values())
+    lately = sum(now - at < LOST_SECONDS for at in lost.values())
+    is_enough = lately <= 1 or 100 * number >= CLOSING_PERCENT * (number + lately)
+    is_fresh = is_enough and 100 * len(lost) <= BREAKER_PERCENT * (number + len(lost))
     since = (breaker.fresh_since if breaker.fresh_since is not None else now) if is_fresh else None
     if since is None or now - since < CLOSING_SECONDS:
         return replace(breaker, fresh_since=since)
@@ -254,12 +258,3 @@ def _find_reason_to_open(
     if len(known) >= BREAKER_NODES and 100 * fell > BREAKER_PERCENT * len(known):
         reason = f"{fell} of {len(known)} nodes became idle in the same second"
     return reason
-
-
-def _has_recovered(lost: Mapping[str, int], after: Mapping[str, NodeSight], now: int) -> bool:
-    """Whether nine in ten of the known and the lost nodes are known; of fewer than ten, all but
-    one. Nodes that are lost for hours do not count, unless they are enough to open a breaker."""
-    seen = sum(sight.is_known for sight in after.values())
-    recent = sum(now - at < LOST_SECONDS for at in lost.values())
-    most = 100 * len(lost) <= BREAKER_PERCENT * (seen + len(lost))
-    return most and (recent <= 1 or 100 * seen >= CLOSING_PERCENT * (seen + recent))

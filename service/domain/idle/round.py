@@ -84,7 +84,17 @@ def decide_round(
     cleanup = replace(cleanup, ticked_at=now, holds=holds)
     due = [assessed for assessed in nodes if assessed.is_due]
     if holds:
-        waits = _hold_line([_to_due_node(assessed) for assessed in due], holds)
+        # All due nodes wait for the rail that holds longest, the most expensive node first.
+        endless = [held for held in holds if held.until is None]
+        last = endless[0] if endless else max(holds, key=lambda held: held.until or 0)
+        ordered = sorted(
+            (_to_due_node(assessed) for assessed in due),
+            key=lambda node: (-(node.hourly or 0), node.node_id),
+        )
+        waits = [
+            Waiting(node.node_id, last.rail, place, last.until)
+            for place, node in enumerate(ordered, start=1)
+        ]
         return IdleRound(replace(cleanup, waiting=_add_since(waits, before, now)), ())
     line = [_to_due_node(assessed) for assessed in due if assessed.is_fresh and facts.is_read]
     allowed = pace_ends(line, facts.live, facts.begun, now, times.period)
@@ -206,17 +216,6 @@ def _hold_for_clock(
         found.append(RailHold(Rail.CLOCK, reason, facts.now, facts.now + times.start))
     elif before is not None and before.until is not None and facts.now < before.until:
         found.append(before)
-
-
-def _hold_line(line: Sequence[DueNode], holds: Sequence[RailHold]) -> tuple[Waiting, ...]:
-    """All due nodes, the most expensive first, waiting for the rail that holds longest."""
-    endless = [held for held in holds if held.until is None]
-    last = endless[0] if endless else max(holds, key=lambda held: held.until or 0)
-    ordered = sorted(line, key=lambda due: (-(due.hourly or 0), due.node_id))
-    return tuple(
-        Waiting(due.node_id, last.rail, place, last.until)
-        for place, due in enumerate(ordered, start=1)
-    )
 
 
 def _add_since(waits: Sequence[Waiting], before: Cleanup, now: int) -> tuple[Waiting, ...]:
