@@ -216,7 +216,7 @@ def find_refusal(
 
     A node is refused if posted + held + its own hold exceed an amount, or if a price is unknown.
     """
-    tight: tuple[int, BudgetExceeded] | None = None
+    tight: tuple[BudgetRoom, int, int] | None = None
     for room in rooms:
         within = room.reservations_of(asked.node_id)
         wanted, left = remaining_cost_outside(asked, within, room.window, now), room.amount_left
@@ -238,23 +238,21 @@ def find_refusal(
                 f" for {nodes}; add that price first",
                 **_describe_room(room),
             )
-        if wanted > left and (tight is None or left < tight[0]):
-            tight = left, _make_exceeded(room, asked, wanted, left)
-    return None if tight is None else tight[1]
-
-
-def _make_exceeded(room: BudgetRoom, asked: Hold, wanted: int, left: int) -> BudgetExceeded:
-    budget, rate = room.budget, asked.rate or 1
-    longest = max(0, max(0, left) * HOUR // rate - OVERRUN_SECONDS)
-    resets = to_rfc3339(room.window.end)
+        if wanted > left and (tight is None or left < tight[2]):
+            tight = room, wanted, left
+    if tight is None:
+        return None
+    room, wanted, left = tight
+    longest = max(0, max(0, left) * HOUR // (asked.rate or 1) - OVERRUN_SECONDS)
     fits = (
         f"a ttl_seconds of at most {longest} would fit"
         if longest
         else "nothing fits: request less hardware, or have the amount raised"
     )
     return BudgetExceeded(
-        f"the budget {budget.name!r} has {format_dollars(max(0, left))} left until {resets}, and"
-        f" this node may cost {format_dollars(wanted)} by then; {fits}",
+        f"the budget {room.budget.name!r} has {format_dollars(max(0, left))} left until"
+        f" {to_rfc3339(room.window.end)}, and this node may cost {format_dollars(wanted)} by then;"
+        f" {fits}",
         **_describe_room(room),
         asked=format_usd(wanted),
         left=format_usd(max(0, left)),

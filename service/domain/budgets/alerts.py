@@ -125,22 +125,19 @@ def _list_causes(
             f"the budget {budget.name!r} is being spent more than {times} times as fast as it"
             f" lasts: {format_dollars(paces[0])} in the last hour",
         )
+    then = ""
+    match budget.on_exceeded:
+        case OnExceeded.NOTIFY:
+            pass
+        case OnExceeded.REFUSE:
+            then = "; new nodes are refused, those that run go on"
+        case OnExceeded.DELETE:
+            at = to_rfc3339(standing.as_of + budget.grace_seconds)
+            then = f"; new nodes are refused, and those of {budget.scope.words} are deleted at {at}"
     yield _Cause(
         EXCEEDED,
         standing.spent > amount,
         standing.spent * 100 < (100 - HYSTERESIS) * amount,
         f"the budget {budget.name!r} is exceeded:"
-        f" {format_dollars(standing.spent)} of {format_dollars(amount)} spent"
-        f"{_describe_consequence(budget, standing.as_of)}",
+        f" {format_dollars(standing.spent)} of {format_dollars(amount)} spent{then}",
     )
-
-
-def _describe_consequence(budget: Budget, now: int) -> str:
-    match budget.on_exceeded:
-        case OnExceeded.NOTIFY:
-            return ""
-        case OnExceeded.REFUSE:
-            return "; new nodes are refused, those that run go on"
-        case OnExceeded.DELETE:
-            at = to_rfc3339(now + budget.grace_seconds)
-            return f"; new nodes are refused, and those of {budget.scope.words} are deleted at {at}"

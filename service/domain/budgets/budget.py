@@ -227,23 +227,20 @@ None if no forecast is possible."""
 def calendar_period(period: Period, zone: ZoneInfo, now: int) -> Window:
     """The calendar period of a budget that contains `now`; a day may have 23 to 25 hours."""
     day = datetime.fromtimestamp(now, zone).date()
-    first, following = _period_dates(period, day)
-    return Window(midnight_of(first, zone), midnight_of(following, zone))
-
-
-def _period_dates(period: Period, day: date) -> tuple[date, date]:
+    first, following = day, day + timedelta(days=1)
     match period:
         case Period.DAY | Period.CUSTOM:
-            return day, day + timedelta(days=1)
+            pass
         case Period.WEEK:
-            monday = day - timedelta(days=day.weekday())
-            return monday, monday + timedelta(days=7)
+            first = day - timedelta(days=day.weekday())
+            following = first + timedelta(days=7)
         case Period.MONTH:
-            return _month_range(day, 1)
+            first, following = _month_range(day, 1)
         case Period.QUARTER:
-            return _month_range(day, 3)
+            first, following = _month_range(day, 3)
         case Period.YEAR:
-            return _month_range(day, 12)
+            first, following = _month_range(day, 12)
+    return Window(midnight_of(first, zone), midnight_of(following, zone))
 
 
 def _month_range(day: date, length: int) -> tuple[date, date]:
