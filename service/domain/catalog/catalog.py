@@ -46,7 +46,18 @@ class Catalog:
         kin = next((each for each in unserved if meant.startswith(f"{each.family}-")), None)
         if kin is not None and not self.generations[kin.generation].served:
             raise _not_served(self.generations[kin.generation])
-        closest = self._find_closest(meant)
+        # The type itself if only the spelling differs, else the nearest by size or by spelling.
+        served = self.list_served()
+        names = [each.name for each in served]
+        family, _, digits = meant.rpartition("-")
+        relatives = [each for each in served if each.family == family]
+        if meant in names:
+            closest = [meant]
+        elif relatives and digits.isdigit():
+            relatives.sort(key=lambda each: abs(each.size - int(digits)))
+            closest = [each.name for each in relatives[:2]]
+        else:
+            closest = difflib.get_close_matches(meant, names, n=3)
         text = f"there is no accelerator type {shown!r}"
         if any(each.name == meant for each in unserved):
             text = f"{shown!r} is larger than what the Cloud TPU API serves"
@@ -78,7 +89,9 @@ class Catalog:
     ) -> AcceleratorType:
         """The type of `generation` with so many chips, or with a topology; give exactly one.
 
-        Raises UnknownAcceleratorType with the `chips` or `topologies` that exist. A topology other
+        Raises UnknownAcceleratorType with the `chips` or `topologies` that exist. These are the
+        topologies of the same number of chips, or the default topology of each type if no type has
+        that number. A topology other
         than the type's own `topology` must be sent to the cloud.
         """
         spec = self.get_generation(generation)
@@ -97,7 +110,22 @@ class Catalog:
                 chips=[each.chips for each in types],
             )
         if topology is not None and chips is None:
-            return _find_by_topology(self.list_served(generation), topology.strip().lower())
+            types, wanted = self.list_served(generation), topology.strip().lower()
+            for accelerator in types:
+                if wanted in accelerator.topologies:
+                    return accelerator
+            sides = wanted[:_SHOWN].split("x")
+            is_topology = all(side.isascii() and side.isdigit() for side in sides)
+            number = math.prod(map(int, sides)) if is_topology else 0
+            same = [each for each in types if each.chips == number]
+            exist = [shape for each in same for shape in each.topologies]
+            exist = exist or [each.topology for each in types]
+            raise UnknownAcceleratorType(
+                f"no type of {types[0].generation} has the topology {wanted[:_SHOWN]!r};"
+                f" there is {', '.join(exist[:8])}{' and more' if exist[8:] else ''}",
+                closest=[each.name for each in same],
+                topologies=exist,
+            )
         raise Rejected("give exactly one of chips and topology with the generation", field="chips")
 
     def zones_for(
@@ -170,18 +198,6 @@ class Catalog:
             f"{accelerator.name} is not offered{how} in {where}{hint}", offered_in=list(offered)
         )
 
-    def _find_closest(self, meant: str) -> list[str]:
-        """The type itself if only the spelling differs, else the nearest by size or by spelling."""
-        names = [each.name for each in self.list_served()]
-        if meant in names:
-            return [meant]
-        family, _, digits = meant.rpartition("-")
-        kin = [each for each in self.list_served() if each.family == family]
-        if kin and digits.isdigit():
-            size = int(digits)
-            return [each.name for each in sorted(kin, key=lambda each: abs(each.size - size))[:2]]
-        return difflib.get_close_matches(meant, names, n=3)
-
 
 @cache
 def load_catalog() -> Catalog:
@@ -204,27 +220,4 @@ def _not_served(generation: Generation) -> UnknownAcceleratorType:
         f" use it through {' or '.join(SERVED_BY)}",
         closest=[],
         served_by=list(SERVED_BY),
-    )
-
-
-def _find_by_topology(types: Sequence[AcceleratorType], topology: str) -> AcceleratorType:
-    """The type with that topology.
-
-    Raises UnknownAcceleratorType with the topologies of the same number of chips, or with the
-    default topology of each type if no type has that number.
-    """
-    for accelerator in types:
-        if topology in accelerator.topologies:
-            return accelerator
-    sides = topology[:_SHOWN].split("x")
-    is_topology = all(side.isascii() and side.isdigit() for side in sides)
-    chips = math.prod(map(int, sides)) if is_topology else 0
-    same = [each for each in types if each.chips == chips]
-    exist = [shape for each in same for shape in each.topologies]
-    exist = exist or [each.topology for each in types]
-    raise UnknownAcceleratorType(
-        f"no type of {types[0].generation} has the topology {topology[:_SHOWN]!r};"
-        f" there is {', '.join(exist[:8])}{' and more' if exist[8:] else ''}",
-        closest=[each.name for each in same],
-        topologies=exist,
     )

@@ -43,8 +43,16 @@ def explain_choice(
         first = f"{found} is the newest {known} {release} for {accelerator.generation}."
     if best.architecture is Architecture.NODE:
         return first, f"The user's own VM has to run the same: {vm_software(best)}."
+    hosts = "The image is the same for one host and for many."
+    match best.hosts:
+        case Hosts.SINGLE:
+            hosts = f"{accelerator.name} has one host, so the name is without -pod."
+        case Hosts.MULTI:
+            hosts = f"{accelerator.name} has {_format_hosts(accelerator)}, so the name says -pod."
+        case Hosts.ANY:
+            pass
     note = (f"Note that {best.note}.",) if best.note else ()
-    return first, _why_these_hosts(best, accelerator), *note, *_why_this_api(best, others)
+    return first, hosts, *note, *_why_this_api(best, others)
 
 
 def describe_chosen(
@@ -140,16 +148,6 @@ def _no_node(accelerator: AcceleratorType) -> str:
 
 def _format_hosts(accelerator: AcceleratorType) -> str:
     return "one host" if accelerator.single_host else f"{accelerator.hosts} hosts"
-
-
-def _why_these_hosts(best: Image, accelerator: AcceleratorType) -> str:
-    match best.hosts:
-        case Hosts.SINGLE:
-            return f"{accelerator.name} has one host, so the name is without -pod."
-        case Hosts.MULTI:
-            return f"{accelerator.name} has {_format_hosts(accelerator)}, so the name says -pod."
-        case Hosts.ANY:
-            return "The image is the same for one host and for many."
 
 
 def _why_this_api(best: Image, others: Sequence[Image]) -> tuple[str, ...]:
