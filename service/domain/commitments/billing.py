@@ -97,14 +97,20 @@ class CommittedBill:
         An adjustment belongs to the rest: the first charge of its slot is covered by the usage as
         it is known now.
         """
-        covered = self._find_covered(charge)
+        hour = floor_to(charge.start, HOUR)
+        is_first = charge.number == 0 and charge.period is None
+        is_billed = self._hours.start <= hour < self._hours.end
+        is_split = is_first and is_billed and charge.resource.kind is not ChargeKind.MACHINE
+        covered: Mapping[str, CoveredUsage] = {}
+        if is_split and charge.usage_id in self._lines:
+            slot = LedgerSlot(hour, charge.price_id, charge.since, charge.list_price)
+            covered = self._slots_of(charge.usage_id, hour).get(slot, {})
         if not covered:
             yield charge
             return
         left = charge
         for its_id, part in covered.items():
-            used = its_id, floor_to(charge.start, HOUR)
-            self._used[used] = self._used[used].plus(part)
+            self._used[its_id, hour] = self._used[its_id, hour].plus(part)
             listed = (
                 None
                 if charge.list_amount is None
@@ -126,18 +132,6 @@ class CommittedBill:
             )
         if left.quantity or left.amount:
             yield left
-
-    def _find_covered(self, charge: Charge) -> Mapping[str, CoveredUsage]:
-        """The covered usage of a charge by commitment id; empty for charges that are not split."""
-        hour = floor_to(charge.start, HOUR)
-        is_first = charge.number == 0 and charge.period is None
-        is_billed = self._hours.start <= hour < self._hours.end
-        if not is_first or not is_billed or charge.resource.kind is ChargeKind.MACHINE:
-            return {}
-        if charge.usage_id not in self._lines:
-            return {}
-        slot = LedgerSlot(hour, charge.price_id, charge.since, charge.list_price)
-        return self._slots_of(charge.usage_id, hour).get(slot, {})
 
     def _cover_slots(
         self, usage_id: str, hour: int

@@ -162,19 +162,6 @@ def check_commitment(wanted: Commitment, others: Iterable[Commitment], book: Pri
         raise Rejected(f"a commitment has 1 to {MAX_CHIPS:,} chips", field="chips")
     if wanted.end > END_OF_TIME:
         raise Rejected("a commitment ends before the year 2100", field="starts_at")
-    _check_rate(wanted, book)
-    for other in others:
-        same = (other.project, other.region, other.name)
-        is_same = same == (wanted.project, wanted.region, wanted.name)
-        if is_same and other.start < wanted.end and wanted.start < other.end:
-            raise Conflict(
-                f"{other.name!r} is recorded for {wanted.region} from {to_rfc3339(other.start)} to"
-                f" {to_rfc3339(other.end)} already; if that record is wrong, withdraw it first",
-                commitment_id=other.id,
-            )
-
-
-def _check_rate(wanted: Commitment, book: PriceBook) -> None:
     if wanted.contract is not None and not 0 < wanted.contract <= MAX_NANOS_PER_UNIT:
         raise Rejected(
             f"a rate must be more than zero and at most {format_dollars(MAX_NANOS_PER_UNIT)} a"
@@ -189,3 +176,12 @@ def _check_rate(wanted: Commitment, book: PriceBook) -> None:
             f" {format_dollars(MAX_WHOLE)}; check the chips and the rate",
             field="chips",
         )
+    for other in others:
+        same = (other.project, other.region, other.name)
+        is_same = same == (wanted.project, wanted.region, wanted.name)
+        if is_same and other.start < wanted.end and wanted.start < other.end:
+            raise Conflict(
+                f"{other.name!r} is recorded for {wanted.region} from {to_rfc3339(other.start)} to"
+                f" {to_rfc3339(other.end)} already; if that record is wrong, withdraw it first",
+                commitment_id=other.id,
+            )

@@ -192,7 +192,23 @@ def cover_usage(
         if is_eligible(meter.usage)
         and (meter.usage.sku.region, meter.usage.sku.generation) in of_pool
     ]
-    spans = (span for meter in found for span in _list_spans(meter, since))
+    spans: list[UsageSpan] = []
+    for meter in found:
+        usage = meter.usage
+        # Seconds without a price are in no figure.
+        priced = (Window(cut.start, cut.end) for cut in meter.cuts if cut.price is not None)
+        spans += [
+            UsageSpan(
+                rank_of(usage),
+                usage.project,
+                usage.sku.region,
+                usage.sku.generation,
+                usage.chips,
+                max(since, window.start),
+                window.end,
+            )
+            for window in _merge_windows(priced)
+        ]
     served = allocate_usage(spans, (each.commitment for each in some))
     return tuple(
         CoverageLine(
@@ -207,19 +223,3 @@ def cover_usage(
 def tpu_line(usage: Usage) -> Usage:
     """The line for the coverage of an interval: its TPU, not its machine."""
     return lines_of(usage)[0]
-
-
-def _list_spans(meter: Meter, since: int) -> Iterator[UsageSpan]:
-    """The spans with a known price; seconds without a price are in no figure."""
-    usage = meter.usage
-    whole = (Window(cut.start, cut.end) for cut in meter.cuts if cut.price is not None)
-    for window in _merge_windows(whole):
-        yield UsageSpan(
-            rank_of(usage),
-            usage.project,
-            usage.sku.region,
-            usage.sku.generation,
-            usage.chips,
-            max(since, window.start),
-            window.end,
-        )

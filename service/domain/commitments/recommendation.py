@@ -250,11 +250,18 @@ def _recommend_by_draws(
     )
     chips, used = weeks.chips_of(number), weeks.used_chip_seconds(weeks.whole, number)
     best_used = weeks.used_chip_seconds(weeks.whole, best)
+    reason, most = "", weeks.chips_of(best)
+    if not chips and not most:
+        reason = "no chip was in use for more of the time than breaks even"
+    elif not chips:
+        reason = (
+            f"{most:,} would have paid in these days, but not in nine of ten draws of their weeks"
+        )
     return Recommendation(
         rates=rates,
         days=weeks.days,
         chips=chips,
-        best=weeks.chips_of(best),
+        best=most,
         low=weeks.chips_of(low),
         high=weeks.chips_of(high),
         utilisation=half_even(used * MILLION, chips * seconds) if chips else None,
@@ -262,14 +269,8 @@ def _recommend_by_draws(
         saving_low=savings[_TENTH],
         saving_high=savings[-1 - _TENTH],
         best_saving=monthly_saving(best_used, best, seconds),
-        reason="" if chips else _explain_no_chips(weeks.chips_of(best)),
+        reason=reason,
     )
-
-
-def _explain_no_chips(best: int) -> str:
-    if not best:
-        return "no chip was in use for more of the time than breaks even"
-    return f"{best:,} would have paid in these days, but not in nine of ten draws of their weeks"
 
 
 def hours_a_day(ppm: int) -> str:

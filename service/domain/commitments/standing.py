@@ -155,28 +155,20 @@ def usage_in(
             users[key] = users[key].plus(
                 CoverageFigures(charged, line.eligible_in(start, end), together)
             )
-    standings = tuple(
-        _make_standing(priced, window, chips[priced.commitment.id], covers[priced.commitment.id])
-        for priced in some
-    )
+    standings = []
+    for priced in some:
+        its = priced.commitment
+        seconds = max(0, min(window.end, its.end) - max(window.start, its.start))
+        fee = fee_in(its, priced.rate, window.start, window.end)
+        standings.append(
+            CommitmentStanding(priced, fee, its.chips * seconds, chips[its.id], covers[its.id])
+        )
     return CommitmentUsage(
         window,
         tuple(standing for standing in standings if standing.committed),
         {key: figures for key, figures in users.items() if figures.eligible},
         tuple(each for each in unpriced if each.start < window.end and window.start < each.end),
     )
-
-
-def _make_standing(
-    priced: PricedCommitment,
-    window: Window,
-    eligible: int,
-    users: Mapping[tuple[str, str], CoveredUsage],
-) -> CommitmentStanding:
-    its = priced.commitment
-    seconds = max(0, min(window.end, its.end) - max(window.start, its.start))
-    whole = fee_in(its, priced.rate, window.start, window.end)
-    return CommitmentStanding(priced, whole, its.chips * seconds, eligible, users)
 
 
 def _count_eligible(line: CoverageLine, commitment: Commitment, window: Window) -> int:
