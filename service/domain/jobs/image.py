@@ -35,7 +35,15 @@ class ImageReference:
         rest, at, digest = text.partition("@")
         head, slash, last = rest.rpartition("/")
         last, colon, tag = last.partition(":")
-        registry, repository = _split_name(f"{head}{slash}{last}")
+        # As Docker reads a name: a registry has a dot or a port.
+        name = f"{head}{slash}{last}"
+        first, slash, inside = name.partition("/")
+        registry, repository = HUB, name
+        if slash and (set(".:") & set(first) or first == "localhost"):
+            # Docker Hub has a second name, and repositories of its own without a directory.
+            registry, repository = (HUB if first == "index.docker.io" else first), inside
+        if registry == HUB and "/" not in repository:
+            repository = f"library/{repository}"
         problem = (
             (at and not _DIGEST.fullmatch(digest) and "its digest is not sha256:<64 hex digits>")
             or (colon and not _TAG.fullmatch(tag) and "its tag is not valid")
@@ -104,16 +112,3 @@ def check_platform(image: ImageReference, facts: ImageFacts, architecture: str) 
             wanted=wanted,
             platforms=list(facts.platforms),
         )
-
-
-def _split_name(name: str) -> tuple[str, str]:
-    """The registry and the repository as Docker reads them: a registry has a dot or a port."""
-    first, slash, rest = name.partition("/")
-    if slash and (set(".:") & set(first) or first == "localhost"):
-        # Docker Hub has a second name, and repositories of its own without a directory.
-        registry, repository = (HUB if first == "index.docker.io" else first), rest
-    else:
-        registry, repository = HUB, name
-    if registry == HUB and "/" not in repository:
-        return registry, f"library/{repository}"
-    return registry, repository

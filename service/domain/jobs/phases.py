@@ -110,8 +110,21 @@ def list_periods(claim: AttemptSeconds, *, saves: bool = False) -> tuple[PhasePe
             (Spent.BOOT, Spent.PULL, Spent.INIT), pairwise(cuts[:4]), strict=True
         )
     )
-    running = _split_run(attempt, cuts[3], cuts[4], saves=saves)
-    rest = PhasePeriod(Spent.UNATTRIBUTED, cuts[4], claim.end)
+    # The containers ran from `start` to `end`: recovery first, lost work last.
+    start, end = cuts[3], cuts[4]
+    caught_up = [report.caught_up_at for report in reports if report.caught_up_at is not None]
+    again = min(max(start, min(caught_up)), end) if caught_up else start
+    kept = end
+    if _is_incomplete(attempt) and _is_progress_known(attempt, saves=saves):
+        marks = [report.checkpoint_at for report in reports if report.checkpoint_at is not None]
+        kept = min(max(start, *marks), end) if marks else start
+    again = min(again, kept)
+    running = [
+        PhasePeriod(Spent.RECOVERY, start, again),
+        PhasePeriod(Spent.RUNNING, again, kept),
+        PhasePeriod(Spent.LOST, kept, end),
+    ]
+    rest = PhasePeriod(Spent.UNATTRIBUTED, end, claim.end)
     every = (boot, pulling, init, *running, rest)
     return tuple(period for period in every if period.start < period.end)
 
@@ -120,23 +133,6 @@ def _last_instant(reports: Sequence[SupervisorReport], name: str) -> int | None:
     """The latest of the workers' instants; None before every worker has reported one."""
     found = [getattr(report, name) for report in reports]
     return None if not found or None in found else max(found)
-
-
-def _split_run(attempt: Attempt, start: int, end: int, *, saves: bool) -> list[PhasePeriod]:
-    """The periods in which the containers ran: recovery first, lost work last."""
-    reports = attempt.own_reports
-    caught_up = [report.caught_up_at for report in reports if report.caught_up_at is not None]
-    again = min(max(start, min(caught_up)), end) if caught_up else start
-    kept = end
-    if _is_incomplete(attempt) and _is_progress_known(attempt, saves=saves):
-        marks = [report.checkpoint_at for report in reports if report.checkpoint_at is not None]
-        kept = min(max(start, *marks), end) if marks else start
-    again = min(again, kept)
-    return [
-        PhasePeriod(Spent.RECOVERY, start, again),
-        PhasePeriod(Spent.RUNNING, again, kept),
-        PhasePeriod(Spent.LOST, kept, end),
-    ]
 
 
 def _is_incomplete(attempt: Attempt) -> bool:

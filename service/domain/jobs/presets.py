@@ -114,29 +114,26 @@ def build_environment(job: Job, attempt: Attempt, node: Node, number: int) -> di
     preset: Mapping[str, str] = {} if spec.framework is None else ENVIRONMENT[spec.framework]
     if spec.framework is Framework.TENSORFLOW and "pjrt" in node.spec.runtime_version:
         preset = {**preset, **TENSORFLOW_PJRT}
+    # The variables by which libtpu joins several slices.
+    megascale: Mapping[str, str] = {}
+    endpoints = node.slices_seen[0].endpoints if node.slices_seen else ()
+    if node.spec.slices != 1 and endpoints:
+        megascale = {
+            "MEGASCALE_COORDINATOR_ADDRESS": f"{endpoints[0].ip}:{MEGASCALE_PORT}",
+            "MEGASCALE_NUM_SLICES": str(node.spec.slices),
+            "MEGASCALE_PORT": str(MEGASCALE_PORT),
+            "MEGASCALE_SLICE_ID": str(number),
+        }
     return {
         **{name: value for name, value in described.items() if value},
         **preset,
-        **_megascale_variables(node, number),
+        **megascale,
         **spec.env,
     }
 
 
 def _format_number(value: int | None) -> str:
     return "" if value is None else str(value)
-
-
-def _megascale_variables(node: Node, number: int) -> dict[str, str]:
-    """The variables by which libtpu joins several slices; none for one slice."""
-    if node.spec.slices == 1 or not node.slices_seen or not node.slices_seen[0].endpoints:
-        return {}
-    first = node.slices_seen[0].endpoints[0]
-    return {
-        "MEGASCALE_COORDINATOR_ADDRESS": f"{first.ip}:{MEGASCALE_PORT}",
-        "MEGASCALE_NUM_SLICES": str(node.spec.slices),
-        "MEGASCALE_PORT": str(MEGASCALE_PORT),
-        "MEGASCALE_SLICE_ID": str(number),
-    }
 
 
 def batch_warnings(
