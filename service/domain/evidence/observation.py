@@ -61,8 +61,16 @@ def observe_node(node: Node, sight: CloudNode, running: Usage | None, poll: Poll
         instant = ending[0] if ending[0] == ending[1] else None
     if instant is not None and after.state != node.state:
         after = replace(after, state_since=instant)
-    events = _list_events(node, after, sight, poll.now)
-    return PolledNode(after, usage, events, happened_at=instant)
+    events: list[Event] = []
+    if not node.cloud_uid and not node.operation:
+        found = f"found {after.cloud_id} in {after.zone}: an earlier request had taken effect"
+        events.append(Event(after.id, poll.now, "adopted", found))
+    if after.state != node.state:
+        message = f"{after.state} in {after.zone}, was {node.state}"
+        message += f": {sight.health_description}" if sight.health_description else ""
+        facts = {"from": node.state, "to": after.state}
+        events.append(Event(after.id, poll.now, "state", message, facts=facts))
+    return PolledNode(after, usage, tuple(events), happened_at=instant)
 
 
 _GRANTED = frozenset(
@@ -266,17 +274,3 @@ unseen. A request that was seen in line is not in the set: it may have waited th
 GRANTED_WITHIN = 60
 """Google needs longer than so many seconds to grant a queued resource, start its nodes and preempt
 them."""
-
-
-def _list_events(before: Node, after: Node, sight: CloudNode, now: int) -> tuple[Event, ...]:
-    events: list[Event] = []
-    if not before.cloud_uid and not before.operation:
-        found = f"found {after.cloud_id} in {after.zone}: an earlier request had taken effect"
-        events.append(Event(after.id, now, "adopted", found))
-    if before.state == after.state:
-        return tuple(events)
-    message = f"{after.state} in {after.zone}, was {before.state}"
-    if sight.health_description:
-        message += f": {sight.health_description}"
-    facts = {"from": before.state, "to": after.state}
-    return (*events, Event(after.id, now, "state", message, facts=facts))
