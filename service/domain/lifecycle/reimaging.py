@@ -48,7 +48,17 @@ def with_reimage_request(node: Node, software: Software, now: int) -> Node:
         raise Conflict(f"node {node.id} is {node.state} or is being deleted: create a new node")
     if node.asked is Asked.STOPPED:
         raise Conflict(f"node {node.id} is to be stopped: start it first, then reimage it")
-    spec, name = node.spec, _resolve_version(node.spec, software)
+    if (software.runtime_version is None) is (software.framework is None):
+        raise Rejected("give exactly one of runtime_version and framework", field="runtime_version")
+    spec = node.spec
+    accelerator = catalog.load_catalog().get_accelerator(spec.accelerator_type)
+    if software.framework is None:
+        name = software.runtime_version or ""
+        runtimes.check_runtime(name, accelerator, spec.architecture)
+    else:
+        name = runtimes.resolve_runtime(
+            accelerator, software.framework, software.framework_version, spec.architecture
+        ).runtime_version
     if spec.runtime_version == name:
         return node
     if node.state == NodeState.REIMAGING or (spec.reimage_from and node.operation):
@@ -56,24 +66,6 @@ def with_reimage_request(node: Node, software: Software, now: int) -> Node:
     before = spec.reimage_from or spec.runtime_version
     changed = replace(_with_version(spec, name), reimage_from=before)
     return replace(node, spec=changed, tries=0, next_try_at=now)
-
-
-def _resolve_version(spec: NodeSpec, software: Software) -> str:
-    """The name of the requested runtime version. Raises Rejected if it does not fit."""
-    if (software.runtime_version is None) is (software.framework is None):
-        raise Rejected("give exactly one of runtime_version and framework", field="runtime_version")
-    accelerator, architecture = (
-        catalog.load_catalog().get_accelerator(spec.accelerator_type),
-        spec.architecture,
-    )
-    if software.framework is None:
-        name = software.runtime_version or ""
-        runtimes.check_runtime(name, accelerator, architecture)
-        return name
-    version = software.framework_version
-    return runtimes.resolve_runtime(
-        accelerator, software.framework, version, architecture
-    ).runtime_version
 
 
 def _with_version(spec: NodeSpec, runtime_version: str) -> NodeSpec:
