@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from service.domain.catalog.accelerators import AcceleratorType
 from service.domain.catalog.catalog import Catalog
 from service.domain.errors import NotOffered, Rejected
-from service.domain.nodes.node import NodeSpec
 from service.domain.nodes.request import (
     RequestedNode,
     ResolvedRequest,
@@ -77,8 +76,19 @@ def _resolve_any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Resolv
         for zone in possible[accelerator.name].spec.zones
     ]
     places.sort(key=_price_order)
+    # The spec of the first place has all other places as its alternatives.
+    runs = tuple(
+        replace(possible[name].spec.hardware, zones=tuple(place.zone for place in run))
+        for name, run in groupby(places, key=lambda place: place.accelerator.name)
+    )
+    spec = replace(
+        possible[places[0].accelerator.name].spec,
+        zones=tuple(dict.fromkeys(place.zone for place in places)),
+        alternatives=runs if len(possible) > 1 else (),
+        cheapest_first=True,
+    )
     return ResolvedRequest(
-        _combine_specs(possible, places),
+        spec,
         (
             *(f"{name} is left out: {error}" for name, error in impossible.items()),
             *dict.fromkeys(said for request in possible.values() for said in request.warnings),
@@ -115,18 +125,6 @@ def _check_types(wish: RequestedNode, catalog: Catalog) -> list[AcceleratorType]
             offered_in=list(offered),
         )
     return types
-
-
-def _combine_specs(possible: Mapping[str, ResolvedRequest], places: Sequence[_Place]) -> NodeSpec:
-    """The spec of the first place, with all others as its alternatives."""
-    first = possible[places[0].accelerator.name].spec
-    zones = tuple(dict.fromkeys(place.zone for place in places))
-    runs = tuple(
-        replace(possible[name].spec.hardware, zones=tuple(place.zone for place in run))
-        for name, run in groupby(places, key=lambda place: place.accelerator.name)
-    )
-    alternatives = runs if len(possible) > 1 else ()
-    return replace(first, zones=zones, alternatives=alternatives, cheapest_first=True)
 
 
 def _merge_refusals(errors: Mapping[str, Rejected]) -> Rejected:

@@ -216,7 +216,15 @@ def _pytorch_beside_node(target: Target, addresses: Sequence[str], image: Image 
         "device = xm.xla_device()",
         f"assert len(xm.get_xla_supported_devices('TPU')) == {CORES_PER_HOST}",
     )
-    container, doubt = _torch_image(image)
+    # The container that matches the node's software.
+    version = image.framework_version if image is not None else ""
+    tag, doubt = _TORCH_TAGS.get(version, "TAG"), ""
+    if not version:
+        doubt = " Put the tag that matches the software of the node for TAG."
+    elif version not in _TORCH_TAGS:
+        tag = f"r{version}" if version == "1.6" else f"r{version}_3.8_tpuvm"
+        doubt = f" The tag {tag} is formed as its neighbours are; nobody was seen to use it."
+    container = f"{_TORCH_IMAGE}:{tag}"
     if target.several:
         words = ["python3", "-m", "torch_xla.distributed.xla_dist", f"--tpu={target.cloud_id}"]
         words += [f"--docker-image={container}", "--docker-run-flag=--rm=true"]
@@ -249,18 +257,6 @@ _TORCH_TAGS = {
     "nightly": "nightly_3.7",
 }
 """Tags of Google's container in public guides and Dockerfiles, by version of PyTorch."""
-
-
-def _torch_image(image: Image | None) -> tuple[str, str]:
-    """The container that matches the node's software, and a sentence if its tag is a guess."""
-    version = image.framework_version if image is not None else ""
-    if version in _TORCH_TAGS:
-        return f"{_TORCH_IMAGE}:{_TORCH_TAGS[version]}", ""
-    if not version:
-        return f"{_TORCH_IMAGE}:TAG", " Put the tag that matches the software of the node for TAG."
-    tag = f"r{version}" if version == "1.6" else f"r{version}_3.8_tpuvm"
-    doubt = f" The tag {tag} is formed as its neighbours are; nobody was seen to use it."
-    return f"{_TORCH_IMAGE}:{tag}", doubt
 
 
 _RUN = (f"python3 {SCRIPT}",)
