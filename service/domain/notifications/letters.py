@@ -126,13 +126,18 @@ def _write_idle(facts: Facts, quote: Quote) -> Letter:
     waste = facts.get("waste", "")  # messages of earlier versions have none
     what = f"does no work ({waste.replace('_', ' ')})" if waste else "has been idle"
     idle_cost = facts["idle_cost"]
+    signals = [
+        f"{signal['kind']} of worker {signal['worker']}: {signal['level']},"
+        f" {describe_value(signal['kind'], signal['value'])} at {signal['at']}"
+        for signal in facts["signals"]
+    ]
     return _about_node(
         f"Node {name} {what} since {facts['idle_since']}. {then}",
         facts,
         quote,
         ("Idle cost", UNKNOWN_PRICE if idle_cost is None else _format_dollars(idle_cost)),
         ("Why", f"{quote(facts['reason'])}; {facts['coverage']} % of that time is measured"),
-        *(("Signal", quote(_describe_signal(signal))) for signal in facts["signals"]),
+        *(("Signal", quote(text)) for text in signals),
     )
 
 
@@ -192,14 +197,6 @@ def _about_node(headline: str, facts: Facts, quote: Quote, *more: tuple[str, str
         tuple(rows),
         tuple((labels[verb], links[verb]) for verb in labels if verb in links),
         tuple((labels[verb], commands[verb]) for verb in labels if verb not in links),
-    )
-
-
-def _describe_signal(signal: Facts) -> str:
-    value = describe_value(signal["kind"], signal["value"])
-    return (
-        f"{signal['kind']} of worker {signal['worker']}: {signal['level']}, {value}"
-        f" at {signal['at']}"
     )
 
 
