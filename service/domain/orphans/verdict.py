@@ -125,19 +125,15 @@ def classify_resource(
         spent = shown.state in (QueueState.FAILED, QueueState.SUSPENDED)
     if spent:
         return OrphanFinding(OrphanKind.ZOMBIE if shown.queued else OrphanKind.LEFTOVER)
-    return OrphanFinding(OrphanKind.OURS, _doubt_return(ours, shown))
-
-
-def _doubt_return(ours: Iterable[KnownAttempt], shown: ShownResource) -> str:
-    """Why a running resource is not deleted; empty unless it was recorded as gone by mistake."""
+    # A running resource is not deleted if it was recorded as gone by mistake.
     gone = (attempt.called_gone_at for attempt in ours)
-    when = max((at for at in gone if at is not None), default=None)
-    if when is None:
-        return ""
-    return (
-        f"it was recorded as gone at {to_rfc3339(when)} and is listed again, so it may be in"
-        f" use: it is not deleted automatically; {_describe_remedy(shown)}"
-    )
+    when, doubt = max((at for at in gone if at is not None), default=None), ""
+    if when is not None:
+        doubt = (
+            f"it was recorded as gone at {to_rfc3339(when)} and is listed again, so it may be in"
+            f" use: it is not deleted automatically; {_describe_remedy(shown)}"
+        )
+    return OrphanFinding(OrphanKind.OURS, doubt)
 
 
 def _describe_remedy(shown: ShownResource, *, stranger: bool = False) -> str:
