@@ -77,7 +77,14 @@ class _Block:
             return None
         last = max(self.failures, key=lambda attempt: (_end_of(attempt, now), attempt.outcome))
         since = _end_of(last, now)
-        steps = _count_in_a_row(self.failures if self.counted is None else self.counted, now)
+        # Attempts that were under way at the same time count once.
+        counted = self.failures if self.counted is None else self.counted
+        steps, first_end = 0, -1
+        for began, ended in sorted((each.started_at, _end_of(each, now)) for each in counted):
+            if began > first_end:
+                steps, first_end = steps + 1, ended
+            else:
+                first_end = min(first_end, ended)
         until = since + self.delays[min(steps, len(self.delays)) - 1]
         if now < until and not self.at_once:
             return Cooldown(until, since, self.place, last.outcome)
@@ -115,15 +122,18 @@ def find_cooldowns(
             of_place[place, attempt.generation, attempt.model].append(attempt)
     found: dict[HardwareKey, Cooldown] = {}
     for key in dict.fromkeys(keys):
-        places = (key.zone, region_of(key.zone))
         in_zone = of_zone[key.zone, key.model]
         denied = [attempt for attempt in in_zone if attempt.outcome is Outcome.DENIED]
         standing = _find_standing(denied, in_zone, now)
-        blocks = (
-            *_hardware_blocks(key, of_key[key], now, node_id),
-            *(_quota_block(at, of_place[at, key.generation, key.model], now) for at in places),
-            _Block(key.zone, standing, in_zone, (DENIED_SECONDS,)),
-        )
+        blocks = [*_hardware_blocks(key, of_key[key], now, node_id)]
+        # A quota belongs to a generation and provisioning model, in a zone or in its whole region.
+        for place in (key.zone, region_of(key.zone)):
+            there = of_place[place, key.generation, key.model]
+            refused = [attempt for attempt in there if attempt.outcome is Outcome.QUOTA]
+            meant = [attempt for attempt in refused if (attempt.scope or attempt.zone) == place]
+            held = _find_standing(meant, there, now)
+            blocks.append(_Block(place, held, there, (QUOTA_SECONDS,)))
+        blocks.append(_Block(key.zone, standing, in_zone, (DENIED_SECONDS,)))
         waiting = [rest for block in blocks if (rest := block.find_cooldown(now)) is not None]
         if waiting:
             found[key] = max(waiting, key=lambda rest: (rest.until, rest.since, rest.place))
@@ -164,13 +174,6 @@ def _hardware_blocks(
     )
 
 
-def _quota_block(place: str, attempts: Sequence[Placement], now: int) -> _Block:
-    """A quota belongs to a generation and provisioning model, in a zone or in its whole region."""
-    refused = [attempt for attempt in attempts if attempt.outcome is Outcome.QUOTA]
-    meant = [attempt for attempt in refused if (attempt.scope or attempt.zone) == place]
-    return _Block(place, _find_standing(meant, attempts, now), attempts, (QUOTA_SECONDS,))
-
-
 def _find_standing(
     refusals: Sequence[Placement], attempts: Sequence[Placement], now: int
 ) -> Sequence[Placement]:
@@ -184,17 +187,6 @@ def _find_standing(
         for refusal in refusals
         if _is_recent(refusal, now) and _end_of(refusal, now) >= granted
     ]
-
-
-def _count_in_a_row(failures: Sequence[Placement], now: int) -> int:
-    """The number of failures; attempts that were under way at the same time count once."""
-    count, first_end = 0, -1
-    for began, ended in sorted((each.started_at, _end_of(each, now)) for each in failures):
-        if began > first_end:
-            count, first_end = count + 1, ended
-        else:
-            first_end = min(first_end, ended)
-    return count
 
 
 def was_short_lived(one: Placement) -> bool:
