@@ -296,7 +296,21 @@ class PriceBook:
     def list_cuts(self, sku: Sku, start: int, end: int) -> tuple[PriceStretch, ...]:
         """Return [start, end) in stretches of one price each; none where `end` is not after
         `start`."""
-        changes, steady = self._find_steady(sku)
+        # The instants at which prices change, and between these the paid price and the list price
+        # on demand. They are cached, as each interval of usage needs them.
+        known = self._steady.get(sku)
+        if known is None:
+            on_demand = replace(sku, model=ON_DEMAND)
+            instants = sorted({*self._list_changes(sku), *self._list_changes(on_demand)})
+            firsts = [instants[0] - 1 if instants else 0, *instants]
+            known = (
+                instants,
+                [(self.find_price(sku, at), self.find_listed(on_demand, at)) for at in firsts],
+            )
+            if len(self._steady) >= _MOST_STEADY:
+                self._steady.clear()  # safe with other threads: each reads the cache only once
+            self._steady[sku] = known
+        changes, steady = known
         found: list[PriceStretch] = []
         number = bisect_right(changes, start)
         while start < end:
@@ -308,23 +322,6 @@ class PriceBook:
                 found.append(PriceStretch(start, until, price, listed))
             start, number = until, number + 1
         return tuple(found)
-
-    def _find_steady(self, sku: Sku) -> _Steady:
-        """The instants at which the SKU's prices change, and between these the paid price and the
-        list price on demand. Cached, as each interval of usage needs them."""
-        known = self._steady.get(sku)
-        if known is None:
-            on_demand = replace(sku, model=ON_DEMAND)
-            changes = sorted({*self._list_changes(sku), *self._list_changes(on_demand)})
-            firsts = [changes[0] - 1 if changes else 0, *changes]
-            known = (
-                changes,
-                [(self.find_price(sku, at), self.find_listed(on_demand, at)) for at in firsts],
-            )
-            if len(self._steady) >= _MOST_STEADY:
-                self._steady.clear()  # safe with other threads: each reads the cache only once
-            self._steady[sku] = known
-        return known
 
     def steady_since(self, sku: Sku, instant: int) -> int:
         """Return the instant since which the price of `instant` has been paid without a break."""
