@@ -53,7 +53,24 @@ def resolve_runtime(
     fitting = _list_fitting(accelerator, architecture)
     found = [image for image in fitting if image.has_framework(framework, version)]
     if not found:
-        raise _make_mismatch(accelerator, framework, version, architecture)
+        # Other versions of the framework fit, those for a TPU VM if a TPU Node has none.
+        known = [
+            image
+            for image in list_images()
+            if image.architecture is architecture and image.has_framework(framework, version)
+        ]
+        here, on_vm = (
+            [
+                image.name
+                for image in _list_fitting(accelerator, where)
+                if image.has_framework(framework)
+            ]
+            for where in (architecture, Architecture.VM)
+        )
+        raise RuntimeMismatch(
+            runtime_reasons.why_none(accelerator, framework, version, architecture, known),
+            compatible=here or on_vm,
+        )
     best, *others = found
     return Resolution(
         runtime_version=best.name,
@@ -112,32 +129,6 @@ def for_generation(
 
 def _list_fitting(accelerator: AcceleratorType, architecture: Architecture) -> list[Image]:
     return [image for image in list_images() if image.can_run_on(accelerator, architecture)]
-
-
-def _make_mismatch(
-    accelerator: AcceleratorType,
-    framework: Framework,
-    version: str | None,
-    architecture: Architecture,
-) -> RuntimeMismatch:
-    """The error with other versions of the framework, for a TPU VM if a TPU Node has none."""
-    known = [
-        image
-        for image in list_images()
-        if image.architecture is architecture and image.has_framework(framework, version)
-    ]
-    here, on_vm = (
-        [
-            image.name
-            for image in _list_fitting(accelerator, where)
-            if image.has_framework(framework)
-        ]
-        for where in (architecture, Architecture.VM)
-    )
-    return RuntimeMismatch(
-        runtime_reasons.why_none(accelerator, framework, version, architecture, known),
-        compatible=here or on_vm,
-    )
 
 
 def _list_compatible(
