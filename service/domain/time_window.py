@@ -156,28 +156,25 @@ def split_into_buckets(window: Window, step: Granularity, zone: ZoneInfo) -> Ite
         )
     start = window.start
     while start < window.end:
-        end = min(_next_edge(start, step, zone, window.end), window.end)
+        moment = datetime.fromtimestamp(start, zone)
+        day, edge = moment.date(), window.end
+        match step:
+            case Granularity.ALL:
+                pass
+            case Granularity.HOUR:
+                # The next full hour by the zone's own clock, which need not be a full hour of UTC.
+                offset = moment.utcoffset() or timedelta()
+                edge = start + HOUR - (start + int(offset.total_seconds())) % HOUR
+            case Granularity.DAY:
+                edge = _midnight_after(day + timedelta(days=1), start, zone)
+            case Granularity.WEEK:
+                edge = _midnight_after(day + timedelta(days=7 - day.weekday()), start, zone)
+            case Granularity.MONTH:
+                following = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+                edge = _midnight_after(following, start, zone)
+        end = min(edge, window.end)
         yield Window(start, end)
         start = end
-
-
-def _next_edge(start: int, step: Granularity, zone: ZoneInfo, last: int) -> int:
-    day = datetime.fromtimestamp(start, zone).date()
-    match step:
-        case Granularity.ALL:
-            return last
-        case Granularity.HOUR:
-            # The next full hour by the zone's own clock, which need not be a full hour of UTC.
-            offset = datetime.fromtimestamp(start, zone).utcoffset() or timedelta()
-            local = start + int(offset.total_seconds())
-            return start + HOUR - local % HOUR
-        case Granularity.DAY:
-            return _midnight_after(day + timedelta(days=1), start, zone)
-        case Granularity.WEEK:
-            return _midnight_after(day + timedelta(days=7 - day.weekday()), start, zone)
-        case Granularity.MONTH:
-            following = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
-            return _midnight_after(following, start, zone)
 
 
 def _midnight_after(day: date, start: int, zone: ZoneInfo) -> int:
