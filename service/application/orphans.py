@@ -116,9 +116,17 @@ class OrphanService:
             self._check_unknown(unit, orphan)
             asked_already = orphan.to_be_deleted and not orphan.is_automatic
             if orphan.gone_at is None and not asked_already:
-                _check_confirmed(orphan, confirm)
+                path = orphan.shown.path
+                if confirm and confirm != path:
+                    raise Conflict(f"confirm has another name; this is {path}", confirm=path)
+                if orphan.kind is OrphanKind.STRANGER and not confirm:
+                    raise Conflict(
+                        f"{path} is unmanaged; to delete it anyway, repeat its full name in"
+                        " confirm",
+                        confirm=path,
+                    )
                 changed = replace(orphan, wanted=DELETE, asked_by=actor or "caller", last_error="")
-                confirmed = confirm == orphan.shown.path
+                confirmed = confirm == path
                 now = self._clock()
                 orphan = unit.orphans.save(
                     replace(changed, confirmed=confirmed, next_try_at=now, tries=0)
@@ -183,14 +191,3 @@ class OrphanService:
                 )
             )
         return seen
-
-
-def _check_confirmed(orphan: Orphan, confirm: str) -> None:
-    path = orphan.shown.path
-    if confirm and confirm != path:
-        raise Conflict(f"confirm has another name; this is {path}", confirm=path)
-    if orphan.kind is OrphanKind.STRANGER and not confirm:
-        raise Conflict(
-            f"{path} is unmanaged; to delete it anyway, repeat its full name in confirm",
-            confirm=path,
-        )

@@ -179,7 +179,16 @@ class ReconciliationService:
         """
         with self._units() as unit:
             _check_removable(unit, unit.bills.get(bill_id, locked=True))
-            gone = _list_with_earlier(unit, bill_id)
+            # The bill and all bills whose rows it has, each before the ones that it was made of.
+            # All are locked until the commit.
+            gone = [unit.bills.get(bill_id, locked=True)]
+            for bill in gone:
+                known = {bill.id for bill in gone}
+                gone += [
+                    unit.bills.get(earlier.id, locked=True)
+                    for earlier in unit.bills.list_earlier(bill)
+                    if earlier.id not in known
+                ]
             for removed in gone:
                 unit.bills.save(replace(removed, periods=()))
         # Imports that begin from now on do not take these rows. Earlier imports are visible by now.
@@ -188,8 +197,13 @@ class ReconciliationService:
                 _check_removable(unit, unit.bills.get(bill_id, locked=True))
         except Conflict:
             with self._units() as unit:
+                # Later files join the rows again, except for months that a bill has just taken.
                 for removed in gone:
-                    _restore_periods(unit, removed)
+                    marked = unit.bills.get(removed.id, locked=True)
+                    is_taken = marked.joined_into != removed.joined_into
+                    taken = unit.bills.get(marked.joined_into).periods if is_taken else ()
+                    left = tuple(period for period in removed.periods if period not in taken)
+                    unit.bills.save(replace(marked, periods=left))
             raise
         for bill in reversed(gone):
             self._forget_rows(bill)
@@ -373,30 +387,6 @@ def _check_all_joined(unit: Unit, bill: Bill) -> None:
             "another file of the same months was imported at the same time; send this file again",
             reconciliation_ids=sorted(missing),
         )
-
-
-def _list_with_earlier(unit: Unit, bill_id: str) -> list[Bill]:
-    """A bill and all bills whose rows it has, each before the ones that it was made of. All are
-    locked until the commit."""
-    found = [unit.bills.get(bill_id, locked=True)]
-    for bill in found:
-        known = {bill.id for bill in found}
-        found += [
-            unit.bills.get(earlier.id, locked=True)
-            for earlier in unit.bills.list_earlier(bill)
-            if earlier.id not in known
-        ]
-    return found
-
-
-def _restore_periods(unit: Unit, bill: Bill) -> None:
-    """Let later files join the rows of a bill again, except for the months that another bill has
-    just taken."""
-    marked = unit.bills.get(bill.id, locked=True)
-    is_taken = marked.joined_into != bill.joined_into
-    taken = unit.bills.get(marked.joined_into).periods if is_taken else ()
-    left = tuple(period for period in bill.periods if period not in taken)
-    unit.bills.save(replace(marked, periods=left))
 
 
 def _iter_pieces(file: BinaryIO) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.application.health import FleetHealth, HealthService
+from service.application.health import HealthService
 from service.application.orphans import OrphanService, OrphanSum
 from service.domain.attention.agenda import Agenda, AgendaEntry, AgendaKind, build_agenda
 from service.domain.attention.waste import (
@@ -104,15 +104,23 @@ class AttentionService:
             },
             unknown,
         )
-        entries = [
-            *_list_failing(fleet),
-            *_describe_orphans(orphans),
-            *fleet.budgets,
-            *_describe_holds(fleet),
-            *_describe_unpriced(health),
-            *_list_resting(fleet),
-            *_list_ending(fleet),
-        ]
+        entries = [*_list_failing(fleet)]
+        if orphans.number:
+            what = "1 resource is" if orphans.number == 1 else f"{orphans.number} resources are"
+            text = f"{what} in the cloud and in no record here: adopt or delete"
+            hourly = orphans.known_hourly
+            entries.append(AgendaEntry(AgendaKind.ORPHANS, "", text, hourly=hourly))
+        entries += fleet.budgets
+        for project, held in fleet.holds:
+            if held.rail in ALARMING:
+                text, since, at = f"No idle node is deleted: {held.reason}", held.since, held.until
+                kind = AgendaKind.CLEANUP_HOLDS
+                entries.append(AgendaEntry(kind, project, text, since=since, at=at))
+        if health.unpriced:
+            what = "1 node has" if health.unpriced == 1 else f"{health.unpriced} nodes have"
+            text = f"{what} no known price, and the cost is in no figure"
+            entries.append(AgendaEntry(AgendaKind.UNPRICED, "", text))
+        entries += [*_list_resting(fleet), *_list_ending(fleet)]
         return waste, build_agenda(fleet.now, entries, limit)
 
     def count_failing_deletions(self) -> int:
@@ -132,12 +140,21 @@ class AttentionService:
                 *(node.node_id for node in resting),
                 *(deletion.node_id for deletion in failing),
             }
+            # The active keeps of the nodes that are proved idle, by request or by label.
+            idle = unit.nodes.find_many(
+                node.node_id for node in resting if node.state is not State.UNKNOWN
+            )
+            keeps = {
+                node_id: keep
+                for node_id, node in idle.items()
+                if (keep := keep_of_node(node)) is not None and keep.is_active(now)
+            }
             rates = sum_rates(unit.usage.find_open_of(sorted(shown)), book, now)
             cleanups = {project: unit.cleanups.get(project) for project in self._projects}
             return _Fleet(
                 now,
                 resting,
-                _find_keeps(unit, resting, now),
+                keeps,
                 failing,
                 list(ending.values()),
                 rates,
@@ -150,15 +167,6 @@ class AttentionService:
                     if not cleanup.holds and one.until is not None
                 },
             )
-
-
-def _find_keeps(unit: Unit, resting: Sequence[RestingNode], now: int) -> Mapping[str, Keep]:
-    """The active keeps of the nodes that are proved idle, by request or by label."""
-    idle = unit.nodes.find_many(one.node_id for one in resting if one.state is not State.UNKNOWN)
-    keeps = {node_id: keep_of_node(node) for node_id, node in idle.items()}
-    return {
-        node_id: keep for node_id, keep in keeps.items() if keep is not None and keep.is_active(now)
-    }
 
 
 def _list_sources(fleet: _Fleet) -> Iterator[WasteSource]:
@@ -204,25 +212,6 @@ def _list_failing(fleet: _Fleet) -> Iterator[AgendaEntry]:
         )
 
 
-def _describe_orphans(found: WasteSum) -> Iterator[AgendaEntry]:
-    if found.number:
-        what = "1 resource is" if found.number == 1 else f"{found.number} resources are"
-        yield AgendaEntry(
-            AgendaKind.ORPHANS,
-            "",
-            f"{what} in the cloud and in no record here: adopt or delete",
-            hourly=found.known_hourly,
-        )
-
-
-def _describe_unpriced(health: FleetHealth) -> Iterator[AgendaEntry]:
-    if health.unpriced:
-        what = "1 node has" if health.unpriced == 1 else f"{health.unpriced} nodes have"
-        yield AgendaEntry(
-            AgendaKind.UNPRICED, "", f"{what} no known price, and the cost is in no figure"
-        )
-
-
 def _list_budgets(unit: Unit, now: int) -> Iterator[AgendaEntry]:
     """The exceeded budgets of the current period."""
     exceeded = unit.alerts.find_by_kind(EXCEEDED)
@@ -244,18 +233,6 @@ def _list_budgets(unit: Unit, now: int) -> Iterator[AgendaEntry]:
             since=alert.fired_at,
             subject_id=budget.id,
         )
-
-
-def _describe_holds(fleet: _Fleet) -> Iterator[AgendaEntry]:
-    for project, held in fleet.holds:
-        if held.rail in ALARMING:
-            yield AgendaEntry(
-                AgendaKind.CLEANUP_HOLDS,
-                project,
-                f"No idle node is deleted: {held.reason}",
-                since=held.since,
-                at=held.until,
-            )
 
 
 def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:

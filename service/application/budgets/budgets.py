@@ -257,7 +257,14 @@ class BudgetService:
             if window is not None
         ]
         with self._units.reading() as unit:  # one snapshot: nothing is posted in between
-            ahead = self._read_held_amounts(unit, counting, now)
+            book, revision = self._prices.get_book(unit), unit.revisions.read_current()
+            ahead: list[HeldAmount] = []
+            for first in range(0, len(counting), _AT_ONCE):
+                part = counting[first : first + _AT_ONCE]
+                scopes = tuple(budget.scope for budget, _ in part)
+                key = revision.books, revision.nodes, now // MINUTE, scopes
+                holds = self._holds.get_or_make(key, partial(unit.holds.list_open, scopes))
+                ahead += held_amounts(unit, part, holds, book, now)
             spent = [
                 self._costs.report_in(unit, _spent_in(budget.scope, window), now)
                 for budget, window in counting
@@ -281,19 +288,6 @@ class BudgetService:
             for (budget, window), report, held in zip(counting, spent, ahead, strict=True)
         }
         return [standings.get(budget.id) for budget in some]
-
-    def _read_held_amounts(
-        self, unit: Unit, counting: Sequence[tuple[Budget, Window]], now: int
-    ) -> list[HeldAmount]:
-        book, revision = self._prices.get_book(unit), unit.revisions.read_current()
-        found: list[HeldAmount] = []
-        for first in range(0, len(counting), _AT_ONCE):
-            some = counting[first : first + _AT_ONCE]
-            scopes = tuple(budget.scope for budget, _ in some)
-            key = revision.books, revision.nodes, now // MINUTE, scopes
-            holds = self._holds.get_or_make(key, partial(unit.holds.list_open, scopes))
-            found += held_amounts(unit, some, holds, book, now)
-        return found
 
     def _find_forecast(self, budget: Budget, window: Window, now: int) -> int | None:
         """The forecast of a budget. None if the forecast fails: the amount spent is reported

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from service.domain.idle.assess import IdleSubject, IdleTimes, report_age
+from service.domain.idle.assess import IdleTimes, report_age
 from service.domain.idle.cleanup import REFRESH_SECONDS
 from service.domain.idle.proof import STALE_SECONDS, MetricFamily
 from service.domain.idle.readings import FamilyRead, family_of, patience_of
@@ -78,26 +77,11 @@ def coverage_of(fleet: IdleFleet, now: int, times: IdleTimes) -> ProjectCoverage
             for subject in fleet.subjects
         )
         families.append(FamilyCoverage(kind, family_of(found, now, patience), found, shown))
-    return ProjectCoverage(
-        project=fleet.cleanup.project,
-        nodes=len(fleet.subjects),
-        known=sum(
-            verdict is not None and verdict.level is not Level.UNKNOWN for verdict in verdicts
-        ),
-        unseen=len(unseen),
-        unseen_hourly=sum(subject.hourly or 0 for subject in unseen),
-        reports=_cover_reports(fleet.subjects, dark, now - report_age(times) - REFRESH_SECONDS),
-        families=tuple(families),
-    )
-
-
-def _cover_reports(
-    subjects: Sequence[IdleSubject], dark: Sequence[IdleSubject], oldest: int
-) -> ReportCoverage:
-    mine = [subject for subject in subjects if subject.node.spec.supervisor]
+    mine = [subject for subject in fleet.subjects if subject.node.spec.supervisor]
     needed = [subject for subject in dark if subject.node.spec.supervisor]
     ends = [host.at for subject in mine for host in subject.signals.hosts.values()]
-    return ReportCoverage(
+    oldest = now - report_age(times) - REFRESH_SECONDS
+    reports = ReportCoverage(
         nodes=len(mine),
         reported=sum(len(subject.signals.hosts) >= subject.node.spec.hosts for subject in mine),
         needed=len(needed),
@@ -107,4 +91,15 @@ def _cover_reports(
             for hosts in [subject.signals.hosts]
         ),
         newest_at=max(ends, default=None),
+    )
+    return ProjectCoverage(
+        project=fleet.cleanup.project,
+        nodes=len(fleet.subjects),
+        known=sum(
+            verdict is not None and verdict.level is not Level.UNKNOWN for verdict in verdicts
+        ),
+        unseen=len(unseen),
+        unseen_hourly=sum(subject.hourly or 0 for subject in unseen),
+        reports=reports,
+        families=tuple(families),
     )

@@ -393,10 +393,19 @@ class NodeService:
         causes: Sequence[str] | None = None,
     ) -> Node:
         """Write what is asked of a node. A repeated request changes nothing: the first reason
-        stays."""
+        stays. Raises Conflict for a deleted node, Rejected for a node that can never be stopped."""
         if node.asked is asked or (node.has_ended and asked is Asked.ABSENT):
             return node
-        _check_can_ask(node, asked)
+        if node.asked is Asked.ABSENT:
+            raise Conflict(
+                f"node {node.id} is {node.state}: it was deleted, and a deletion cannot be undone"
+            )
+        if asked is Asked.STOPPED and not node.spec.stoppable:
+            raise Rejected(
+                f"{node.spec.accelerator_type} ({node.spec.provisioning_model}) cannot be stopped:"
+                f" {', and '.join(stop_obstacles(node.spec))}; delete it",
+                field="state",
+            )
         now, is_deletion = self._clock(), asked is Asked.ABSENT
         admission.on_asked(unit, node, asked, self._prices, now)
         message = f"{_SENTENCES[asked]} {means}".rstrip()
@@ -469,17 +478,3 @@ def describe_ended_keep(before: Node, after: Node, now: int) -> tuple[str, ...]:
     if after.asked is Asked.STOPPED and after.ends_after_keep:
         warning += f"; the node is deleted next: {after.ends_after_keep}"
     return (warning,)
-
-
-def _check_can_ask(node: Node, asked: Asked) -> None:
-    """Raise Conflict for a deleted node, Rejected for a node that can never be stopped."""
-    if node.asked is Asked.ABSENT:
-        raise Conflict(
-            f"node {node.id} is {node.state}: it was deleted, and a deletion cannot be undone"
-        )
-    if asked is Asked.STOPPED and not node.spec.stoppable:
-        raise Rejected(
-            f"{node.spec.accelerator_type} ({node.spec.provisioning_model}) cannot be stopped:"
-            f" {', and '.join(stop_obstacles(node.spec))}; delete it",
-            field="state",
-        )

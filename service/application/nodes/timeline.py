@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -90,9 +90,23 @@ def list_state_runs(
     A READY node is billed, so a READY run ends with its interval of use. Of a node with several
     slices only the states of the node as a whole are known.
     """
-    marks = [*_iter_marks(node, placements)]
-    if node.spec.slices == 1:
-        marks += _iter_seen(observations, intervals, events)
+    # The states that the node enters with its request and its placements.
+    marks: list[tuple[int, str]] = [(node.created_at, NodeState.REQUESTED)]
+    for placement in placements:
+        first = NodeState.QUEUED if node.spec.queued else NodeState.CREATING
+        marks.append((placement.started_at, first))
+        if placement.ready_at is not None:
+            marks.append((placement.ready_at, NodeState.READY))
+        elif placement.ended_at is not None and placement.ended_at != node.ended_at:
+            marks.append((placement.ended_at, NodeState.REQUESTED))
+    if node.spec.slices == 1:  # the states that polls and operations have shown
+        marks += [(usage.start, NodeState.READY) for usage in intervals]
+        marks += [
+            (seen.observed_at if seen.happened_at is None else seen.happened_at, seen.state)
+            for seen in observations
+        ]
+        found = ((event.at, _STATE.match(event.message)) for event in events)
+        marks += [(at, state[0]) for at, state in found if state is not None]
     marks.append((node.state_since, node.state))
     end = max(now if node.ended_at is None else node.ended_at, node.created_at)
     joined: list[tuple[int, str]] = []
@@ -119,28 +133,3 @@ def _iter_runs(marks: Sequence[tuple[int, str]], end: int) -> Iterator[StateRun]
     ]
     for (start, state), (until, _) in pairwise([*changes, (end, "")]):
         yield StateRun(state, start, until)
-
-
-def _iter_marks(node: Node, placements: Iterable[Placement]) -> Iterator[tuple[int, str]]:
-    """The states that a node enters with its request and its placements."""
-    yield node.created_at, NodeState.REQUESTED
-    for placement in placements:
-        yield placement.started_at, NodeState.QUEUED if node.spec.queued else NodeState.CREATING
-        if placement.ready_at is not None:
-            yield placement.ready_at, NodeState.READY
-        elif placement.ended_at is not None and placement.ended_at != node.ended_at:
-            yield placement.ended_at, NodeState.REQUESTED
-
-
-def _iter_seen(
-    observations: Iterable[Observation], intervals: Iterable[Usage], events: Iterable[Event]
-) -> Iterator[tuple[int, str]]:
-    """The states that polls and operations have shown."""
-    for interval in intervals:
-        yield interval.start, NodeState.READY
-    for seen in observations:
-        yield seen.observed_at if seen.happened_at is None else seen.happened_at, seen.state
-    for event in events:
-        state = _STATE.match(event.message)
-        if state is not None:
-            yield event.at, state[0]

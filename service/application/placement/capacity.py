@@ -14,7 +14,7 @@ from service.domain.placement.quota import FRESH_SECONDS
 from service.domain.placement.quota_admission import claims_of, filter_limits, find_barred
 from service.domain.time_window import parse_window, zone_of
 from service.store.capacity import AttemptCounts
-from service.store.unit import Unit, Units
+from service.store.unit import Units
 
 UTC = "UTC"
 
@@ -60,29 +60,22 @@ class CapacityService:
         only = {name: value for name in names if (value := getattr(query, name))}
         with self._units.reading() as unit:
             found = unit.capacity.count_attempts(window, only)
-            resting = _find_cooldowns(unit, found, now)
+            # The cooldowns that apply when a node of one slice is placed.
+            keys: defaultdict[tuple[str, str], list[HardwareKey]] = defaultdict(list)
+            for tried in found:
+                keys[tried.project, tried.key.model].append(tried.key)
+            resting: dict[tuple[str, HardwareKey], Cooldown] = {}
+            for (project, model), some in keys.items():
+                wanted = claims_of(some)
+                limits = unit.quotas.list_all([project], now - FRESH_SECONDS)
+                known = filter_limits(limits, wanted.values())
+                never = find_barred(wanted, unit.quotas.tally_limits(project, known, now))
+                recent = unit.placements.list_recent(project, model, now)
+                left = cooldowns_with_quota(some, recent, now, never)
+                resting |= {(project, key): rest for key, rest in left.items()}
         rows = []
         for tried in found:
             rest = resting.get((tried.project, tried.key))
             reason = "" if rest is None else describe_cooldown(rest, tried.key, now)
             rows.append(CapacityRow(tried, None if rest is None else rest.until, reason))
         return rows
-
-
-def _find_cooldowns(
-    unit: Unit, found: Sequence[AttemptCounts], now: int
-) -> dict[tuple[str, HardwareKey], Cooldown]:
-    """The cooldowns that apply when a node of one slice is placed."""
-    keys: defaultdict[tuple[str, str], list[HardwareKey]] = defaultdict(list)
-    for tried in found:
-        keys[tried.project, tried.key.model].append(tried.key)
-    resting: dict[tuple[str, HardwareKey], Cooldown] = {}
-    for (project, model), some in keys.items():
-        wanted = claims_of(some)
-        known = filter_limits(unit.quotas.list_all([project], now - FRESH_SECONDS), wanted.values())
-        never = find_barred(wanted, unit.quotas.tally_limits(project, known, now))
-        left = cooldowns_with_quota(
-            some, unit.placements.list_recent(project, model, now), now, never
-        )
-        resting |= {(project, key): rest for key, rest in left.items()}
-    return resting

@@ -130,26 +130,21 @@ class PriceService:
                     field="effective_from",
                 )
         elif price.effective_from > now:  # of two from now on, the later is in force
-            _check_is_unique(unit.prices.list_all(), entered)
+            for other in unit.prices.list_all():
+                is_same = (other.generation, other.unit, other.region) == (
+                    entered.generation,
+                    entered.unit,
+                    entered.region,
+                )
+                is_same = is_same and series_of(other.model) == series_of(entered.model)
+                is_at_once = other.effective_from == entered.effective_from
+                if is_same and other.is_manual and is_at_once:  # which of them would be charged?
+                    raise Conflict(
+                        f"a price of {format_dollars(other.nanos)} was entered for"
+                        f" {to_rfc3339(other.effective_from)} already; to replace it, add a price"
+                        " that begins a second later",
+                        price_id=other.id,
+                    )
         unit.prices.add(entered)
         unit.usage.mark_dirty({price.generation: entered.effective_from})
         return entered.id
-
-
-def _check_is_unique(prices: Sequence[Price], price: Price) -> None:
-    """Raise Conflict if another manual price of the same thing begins at the same instant: it would
-    be ambiguous which price is charged."""
-    for other in prices:
-        is_same = (other.generation, other.unit, other.region) == (
-            price.generation,
-            price.unit,
-            price.region,
-        )
-        is_same = is_same and series_of(other.model) == series_of(price.model)
-        if is_same and other.is_manual and other.effective_from == price.effective_from:
-            raise Conflict(
-                f"a price of {format_dollars(other.nanos)} was entered for"
-                f" {to_rfc3339(other.effective_from)} already; to replace it, add a price that"
-                " begins a second later",
-                price_id=other.id,
-            )
