@@ -90,7 +90,24 @@ def connection_to(node: Node) -> Connection:
         (image for image in list_images() if image.name == node.spec.runtime_version), None
     )
     if node.spec.architecture is Architecture.NODE:
-        return _connect_from_own_vm(node, workers, image)
+        addresses = [f"{worker.ip}:{worker.port}" for worker in workers]
+        target = _make_target(node, len(workers) > 1, str, str)
+        network = node.spec.network or "default"
+        return Connection(
+            architecture=Architecture.NODE,
+            summary=(
+                "A legacy TPU Node has no machine to log in to. Run your program on your own VM in"
+                f" the network {network}, in {node.zone}. It reaches the node over gRPC."
+            ),
+            ssh="",
+            everywhere="",
+            upload="",
+            address=f"grpc://{addresses[0]}",
+            vm_software=vm_software(image) if image is not None else "",
+            workers=workers,
+            recipes=beside_node(target, addresses, image),
+            not_included=not_included(node),
+        )
     return _connect_to_vm(node, workers, image)
 
 
@@ -166,27 +183,3 @@ def _gcloud_command(node: Node, verb: str, *, inside: bool) -> list[str]:
 
 def _location_flags(node: Node) -> list[str]:
     return [f"--project={node.spec.project}", f"--zone={node.zone}"]
-
-
-def _connect_from_own_vm(
-    node: Node, workers: tuple[Worker, ...], image: Image | None
-) -> Connection:
-    addresses = [f"{worker.ip}:{worker.port}" for worker in workers]
-    several = len(workers) > 1
-    target = _make_target(node, several, str, str)
-    network = node.spec.network or "default"
-    return Connection(
-        architecture=Architecture.NODE,
-        summary=(
-            "A legacy TPU Node has no machine to log in to. Run your program on your own VM in"
-            f" the network {network}, in {node.zone}. It reaches the node over gRPC."
-        ),
-        ssh="",
-        everywhere="",
-        upload="",
-        address=f"grpc://{addresses[0]}",
-        vm_software=vm_software(image) if image is not None else "",
-        workers=workers,
-        recipes=beside_node(target, addresses, image),
-        not_included=not_included(node),
-    )
