@@ -354,6 +354,17 @@ def _build_commitment(
     saving = None
     if fee is not None and amount is not None and list_cost is not None and not is_over:
         saving = list_cost - amount - fee.offset - sums.paid
+    # The nodes with the most covered hours; the rest of a long list as one entry.
+    found = [
+        CoveredNode(who[0], who[1], whose.get(who, ""), seconds, parts[index] if parts else None)
+        for index, (who, seconds) in enumerate(nodes)
+    ]
+    found.sort(key=lambda node: (-node.covered, node.project, node.resource, node.node_id))
+    kept, rest = found[:MOST_NODES], found[MOST_NODES:]
+    if rest:
+        amortised = sum(node.amortised or 0 for node in rest) if parts else None
+        whole = sum(node.covered for node in rest)
+        kept.append(CoveredNode("", "", "", whole, amortised, len(rest)))
     return BilledCommitment(
         month=place.month,
         account=place.account,
@@ -369,7 +380,7 @@ def _build_commitment(
         unused=None if parts is None else parts[-1],
         list_cost=list_cost,
         saving=saving,
-        nodes=() if covered is None else _list_nodes(nodes, parts, whose),
+        nodes=() if covered is None else tuple(kept),
         reasons=(
             *_explain_unknowns(fee, committed, sums),
             *([MORE_COVERED] if is_over else []),
@@ -391,20 +402,3 @@ def _explain_unknowns(fee: Fee | None, committed: int | None, sums: _Covered) ->
         yield f"covered hours of nodes without an amount of use or of cost: {sums.unknown:,}"
     elif sums.unlisted:
         yield f"covered hours of nodes without a cost at list: {sums.unlisted:,}"
-
-
-def _list_nodes(
-    nodes: Sequence[tuple[Who, int]], parts: Sequence[int] | None, whose: Mapping[Who, str]
-) -> tuple[CoveredNode, ...]:
-    """The nodes with the most covered hours; the rest of a long list as one entry."""
-    found = [
-        CoveredNode(who[0], who[1], whose.get(who, ""), seconds, parts[index] if parts else None)
-        for index, (who, seconds) in enumerate(nodes)
-    ]
-    found.sort(key=lambda node: (-node.covered, node.project, node.resource, node.node_id))
-    kept, rest = found[:MOST_NODES], found[MOST_NODES:]
-    if rest:
-        amortised = sum(node.amortised or 0 for node in rest) if parts else None
-        whole = sum(node.covered for node in rest)
-        kept.append(CoveredNode("", "", "", whole, amortised, len(rest)))
-    return tuple(kept)
