@@ -104,11 +104,31 @@ class BudgetController:
         """Put the messages into the outbox, and announce the deletion on every affected node."""
         now = standing.as_of
         goes_at = deletes_at(budget, alert) if alert.kind == EXCEEDED else None
+        facts: dict[str, object] = {
+            "kind": f"budget.{alert.kind.partition(':')[0]}",
+            "alert": alert.kind,
+            "at": to_rfc3339(standing.as_of),
+            "budget": {
+                "id": budget.id,
+                "name": budget.name,
+                "scope": budget.scope.words,
+                "amount": format_usd(budget.amount),
+                "currency": "USD",
+                "period": budget.period,
+                "starts_at": to_rfc3339(standing.window.start),
+                "ends_at": to_rfc3339(standing.window.end),
+                "on_exceeded": budget.on_exceeded,
+            },
+            "spent": format_usd(standing.spent),
+            "held": None if standing.held.total is None else format_usd(standing.held.total),
+            "held_known": format_usd(standing.held.known),
+            "forecast": None if standing.forecast is None else format_usd(standing.forecast),
+            "deletes_at": None if goes_at is None else to_rfc3339(goes_at),
+        }
         channels = {Channel.WEBHOOK: budget.webhook, Channel.MAIL: budget.emails}
         for channel, recipients in channels.items():
             if recipients:
                 message_id = new_id()
-                facts = _describe_alert(budget, standing, alert, goes_at)
                 body = body_of({"id": message_id, "message": message, **facts})
                 subject = f"[TPU Steward] {budget.name}: {alert.kind.replace('_', ' ')}"
                 unit.notifications.add(
@@ -251,29 +271,3 @@ def _list_deletable(unit: Unit, budget: Budget) -> Sequence[Node]:
     return [
         node for node in unit.nodes.find_many(costly).values() if node.asked is not Asked.ABSENT
     ]
-
-
-def _describe_alert(
-    budget: Budget, standing: BudgetStanding, alert: Alert, goes_at: int | None
-) -> dict[str, object]:
-    return {
-        "kind": f"budget.{alert.kind.partition(':')[0]}",
-        "alert": alert.kind,
-        "at": to_rfc3339(standing.as_of),
-        "budget": {
-            "id": budget.id,
-            "name": budget.name,
-            "scope": budget.scope.words,
-            "amount": format_usd(budget.amount),
-            "currency": "USD",
-            "period": budget.period,
-            "starts_at": to_rfc3339(standing.window.start),
-            "ends_at": to_rfc3339(standing.window.end),
-            "on_exceeded": budget.on_exceeded,
-        },
-        "spent": format_usd(standing.spent),
-        "held": None if standing.held.total is None else format_usd(standing.held.total),
-        "held_known": format_usd(standing.held.known),
-        "forecast": None if standing.forecast is None else format_usd(standing.forecast),
-        "deletes_at": None if goes_at is None else to_rfc3339(goes_at),
-    }
