@@ -137,12 +137,16 @@ class IdleController:
             if assessed.verdict.level is Level.ACTIVE:
                 lately = memory.lately.setdefault(assessed.subject.node.id, UnwrittenUse())
                 lately.add_work(now - self._times.period, now)
+        # Seconds by which the agreed clock moved away from the monotonic clock since the last tick
+        # that was saved. A jump during a failed tick still counts.
+        before_now, before_mark = self._ticked.get(lease.project, (now, mark))
+        drift = (now - before_now) - (mark - before_mark)
         facts = RoundFacts(
             now,
             fleet.held_since,
             len(fleet.subjects),
             fleet.census,
-            self._measure_drift(lease.project, now, mark),
+            drift,
             fleet.begun,
             memory.has_read,
             is_read_since(families, known, now - self._times.max_read_age),
@@ -151,12 +155,12 @@ class IdleController:
         before = replace(fleet.cleanup, families=families)
         decided = decide_round(before, looks, fleet.courses, facts, self._times)
         alarms = new_alarms(fleet.cleanup, decided.cleanup)
+        hourly = {look.subject.node.id: look.subject.hourly for look in looks}
         with self._units(lease) as unit:
             cleanup = unit.cleanups.save(decided.cleanup)
+            rates = [hourly.get(waiting.node_id) for waiting in cleanup.waiting]
             for held in alarms:
-                self._acts.notify_rail_hold(
-                    unit, cleanup, held, _rates_of_waiting(cleanup, looks), now
-                )
+                self._acts.notify_rail_hold(unit, cleanup, held, rates, now)
         self._ticked[lease.project] = now, mark
         for held in alarms:
             log.error("cleanup.held", project=lease.project, rail=held.rail, reason=held.reason)
@@ -175,12 +179,6 @@ class IdleController:
         found = self._reports.take_reports(project, subjects, now)
         memory.add_readings(found.readings)
         return found.subjects
-
-    def _measure_drift(self, project: str, now: int, mark: float) -> float:
-        """Seconds by which the agreed clock moved away from the monotonic clock since the last tick
-        that was saved. A jump during a failed tick still counts."""
-        before_now, before_mark = self._ticked.get(project, (now, mark))
-        return (now - before_now) - (mark - before_mark)
 
     def _save_looks(
         self, looks: Sequence[AssessedNode], memory: IdleMemory, lease: Lease, now: int
@@ -290,9 +288,3 @@ def _add_samples(
         for subject in fleet.subjects
         for changed in (measured.tracks.get(subject.node.id),)
     ]
-
-
-def _rates_of_waiting(cleanup: Cleanup, looks: Sequence[AssessedNode]) -> Sequence[int | None]:
-    """Nano-dollars an hour of each waiting node; None where the price is unknown."""
-    rates = {look.subject.node.id: look.subject.hourly for look in looks}
-    return [rates.get(waiting.node_id) for waiting in cleanup.waiting]
