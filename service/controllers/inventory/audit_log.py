@@ -222,17 +222,6 @@ def _find_placement(unit: Unit, usage: Usage) -> Placement | None:
     )
 
 
-def _list_earlier(unit: Unit, usage: Usage) -> list[tuple[Usage, int]]:
-    """The earlier intervals of the same placement, each with its latest possible start."""
-    placement = _find_placement(unit, usage)
-    since = 0 if placement is None else placement.started_at
-    return [
-        (earlier, _latest_start(unit, earlier))
-        for earlier in unit.usage.list_by_node(usage.node_id)
-        if earlier.slice == usage.slice and since <= earlier.start < usage.start
-    ]
-
-
 def _write_correction(unit: Unit, found: _Found, book: PriceBook, now: int) -> None:
     """Write the correction, unless the end is certain by now."""
     usages = unit.usage.list_by_node(found.usage.node_id)
@@ -240,7 +229,14 @@ def _write_correction(unit: Unit, found: _Found, book: PriceBook, now: int) -> N
     if before is None or not is_end_uncertain(before):
         return
     after = correct_end(before, found.entry, found.began, found.created_at)
-    earlier = _list_earlier(unit, before)
+    # The earlier intervals of the same placement, each with its latest possible start.
+    placement = _find_placement(unit, before)
+    since = 0 if placement is None else placement.started_at
+    earlier = [
+        (usage, _latest_start(unit, usage))
+        for usage in unit.usage.list_by_node(before.node_id)
+        if usage.slice == before.slice and since <= usage.start < before.start
+    ]
     changed = [
         after,
         *correct_earlier(
