@@ -141,15 +141,12 @@ class JobsController:
             log.warning("jobs.no_answer", job_id=job_id, reason=str(error))
         except Exception:  # one poisoned job must not starve the others
             log.exception("jobs.failed", job_id=job_id)
-            self._put_off(job_id, lease)
-
-    def _put_off(self, job_id: str, lease: Lease) -> None:
-        try:
-            with self._units(lease) as unit:
-                job = unit.jobs.get(job_id)
-                unit.jobs.save(replace(job, next_try_at=self._clock() + 60))
-        except (Conflict, StoreUnavailable) as error:
-            log.info("jobs.not_put_off", job_id=job_id, reason=str(error))
+            try:
+                with self._units(lease) as unit:
+                    job = unit.jobs.get(job_id)
+                    unit.jobs.save(replace(job, next_try_at=self._clock() + 60))
+            except (Conflict, StoreUnavailable) as error:
+                log.info("jobs.not_put_off", job_id=job_id, reason=str(error))
 
     def reconcile(self, job_id: str, lease: Lease) -> None:
         """Take the next step of one job."""
@@ -186,28 +183,24 @@ class JobsController:
                 job = with_refusal(job, image.refusal, image.detail, now)
                 if not job.own_node:
                     unit.jobs.wake_next(job, now)
-                return self._close_unstarted(unit, job, now)
+                attempts = unit.jobs.list_attempts(job.id)
+                if attempts and not attempts[-1].ended:  # it has not begun, and needs no node
+                    attempt = replace(
+                        attempts[-1].in_phase(Phase.ENDED, now),
+                        reason=job.reason,
+                        detail=job.detail,
+                        ended_at=now,
+                        released_at=now,
+                    )
+                    unit.jobs.save_attempt(attempt)
+                    self._delete_node(unit, attempt.node_id, job, now)
+                return unit.jobs.save(job)
             if job.own_node and node is not None and node.asked is Asked.PRESENT:
                 unit.nodes.wake([node.id], now)
             if not job.own_node and not unit.jobs.is_first_in_line(job):
                 later = claim_again_at(now, self._period, is_next=False)
                 job = replace(job, next_try_at=later)
             return unit.jobs.save(job)
-
-    def _close_unstarted(self, unit: Unit, job: Job, now: int) -> Job:
-        """End a job whose attempt has not begun, and request the deletion of its node."""
-        attempts = unit.jobs.list_attempts(job.id)
-        if attempts and not attempts[-1].ended:
-            attempt = replace(
-                attempts[-1].in_phase(Phase.ENDED, now),
-                reason=job.reason,
-                detail=job.detail,
-                ended_at=now,
-                released_at=now,
-            )
-            unit.jobs.save_attempt(attempt)
-            self._delete_node(unit, attempt.node_id, job, now)
-        return unit.jobs.save(job)
 
     def _begin_attempt(
         self, job: Job, attempt: Attempt | None, node: Node | None, lease: Lease
