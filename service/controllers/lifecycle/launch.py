@@ -74,7 +74,13 @@ class LaunchSteps:
         def record_intent(unit: Unit, node: Node) -> Node:
             choice = choose_next(unit, node, now)
             if choice.at > now:
-                return _with_wait(unit, node, choice, now)
+                reasons = "; ".join(describe_passed(choice.passed, node.spec, now))
+                following = describe_next_try(choice, node.spec)
+                if not node.attempt and not node.last_error:  # only the first wait is an event
+                    message = f"not requested yet: {reasons}; {following}"
+                    unit.events.add(Event(node.id, now, "placement", message))
+                again = next_look_at(node, min(choice.at, now + RECHECK_SECONDS))
+                return replace(node, last_error=f"{reasons}; {following}", next_try_at=again)
             zone, spec = choice.key.zone, with_hardware(node.spec, choice.key)
             unit.placements.add(build_placement(node, choice.key, attempt, cloud_id, now))
             reason = explain_choice(choice, node.spec, now)
@@ -316,17 +322,6 @@ def build_placement(
         accelerator_type=key.accelerator_type,
         generation=key.generation,
     )
-
-
-def _with_wait(unit: Unit, node: Node, choice: PlacementChoice, now: int) -> Node:
-    """The node waiting for its next try; the first wait is recorded as an event."""
-    reasons = "; ".join(describe_passed(choice.passed, node.spec, now))
-    following = describe_next_try(choice, node.spec)
-    if not node.attempt and not node.last_error:
-        message = f"not requested yet: {reasons}; {following}"
-        unit.events.add(Event(node.id, now, "placement", message))
-    again = next_look_at(node, min(choice.at, now + RECHECK_SECONDS))
-    return replace(node, last_error=f"{reasons}; {following}", next_try_at=again)
 
 
 def _with_failure(unit: Unit, node: Node, reason: str, now: int) -> Node:

@@ -16,7 +16,7 @@ from service.controllers.recording.recording import (
     lock_and_price,
     shorten_last_usage,
 )
-from service.domain.errors import CloudError, CloudNotFound
+from service.domain.errors import CloudNotFound
 from service.domain.event import Event
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
@@ -132,7 +132,10 @@ class TeardownSteps:
         if its owner asked for that.
         """
         now, lost = self._tools.clock(), node.up_since is not None
-        error = _find_error(look)
+        # The error that the cloud reports for the queued resource, or else for the create.
+        operation, error = look.operation, None if look.queue is None else look.queue.error
+        if error is None and operation is not None and operation.verb == "create":
+            error = operation.error
         if error is not None:
             outcome, reason = outcome_of(error), str(error)
         elif lost and is_by_hand(look):
@@ -201,11 +204,3 @@ def _describe_cause(node: Node) -> str:
     if node.replacing and node.asked is not Asked.ABSENT:
         return "to make another"
     return node.delete_reason or "as asked"
-
-
-def _find_error(look: NodeLook) -> CloudError | None:
-    """The error that the cloud reports for the queued resource or the create; else None."""
-    queue, operation = look.queue, look.operation
-    if queue is not None and queue.error is not None:
-        return queue.error
-    return operation.error if operation is not None and operation.verb == "create" else None
