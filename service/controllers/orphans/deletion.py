@@ -136,22 +136,8 @@ class OrphanDeletion:
     def _delete_orphan(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:
         """Request the deletion once. The next look shows whether it succeeded."""
         place = orphan.shown.place
-        self._record_deletion(orphan, found, lease)
-        try:
-            if orphan.shown.queued:
-                # None of its nodes is READY.
-                cloud_under_lease(self._cloud, self._units, lease).dequeue(place, force=True)
-            else:
-                cloud_under_lease(self._cloud, self._units, lease).delete(place)
-        except CloudNotFound:
-            log.debug("orphan.gone_meanwhile", **_log_fields(orphan))  # the next look verifies it
-        later = self._clock() + retry_delay(orphan.tries)
-        after = replace(orphan, tries=orphan.tries + 1, next_try_at=later, last_error="")
-        self._save_orphan(after, lease)
-
-    def _record_deletion(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:
-        """Record what is deleted, why, and what it costs. Called before the deletion, so that a
-        crash in between leaves no deletion without a record."""
+        # What is deleted, why, and what it costs is recorded before the deletion, so that a crash
+        # in between leaves no deletion without a record.
         reason = orphan.reason if orphan.is_automatic else "as asked"
         with self._units(lease) as unit:
             shown, now = found.shown or orphan.shown, self._clock()
@@ -173,6 +159,17 @@ class OrphanDeletion:
             usd_per_hour=usd_per_hour,
             tries=orphan.tries,
         )
+        try:
+            if orphan.shown.queued:
+                # None of its nodes is READY.
+                cloud_under_lease(self._cloud, self._units, lease).dequeue(place, force=True)
+            else:
+                cloud_under_lease(self._cloud, self._units, lease).delete(place)
+        except CloudNotFound:
+            log.debug("orphan.gone_meanwhile", **_log_fields(orphan))  # the next look verifies it
+        later = self._clock() + retry_delay(orphan.tries)
+        after = replace(orphan, tries=orphan.tries + 1, next_try_at=later, last_error="")
+        self._save_orphan(after, lease)
 
     def _save_orphan(self, orphan: Orphan, lease: Lease) -> None:
         with self._units(lease) as unit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
@@ -153,7 +153,23 @@ class GarbageController:
         found = find_changes(look, candidates, attempts, before, manners.install, manners.period)
         written = self._write_changes(found, lease)
         changed = (*found.added, *found.written)
-        self._log_new([orphan for orphan in changed if orphan.first_seen == look.asked])
+        new = [orphan for orphan in changed if orphan.first_seen == look.asked]
+        if new:
+            with self._units.reading() as unit:
+                book = self._prices.get_book(unit)
+            for orphan in new[:TOLD]:
+                rate = hourly_cost(orphan.shown, book, self._clock())
+                log.warning(
+                    "orphan.found",
+                    orphan=orphan.shown.path,
+                    kind=orphan.kind,
+                    state=orphan.shown.state,
+                    accelerator_type=orphan.shown.accelerator_type,
+                    usd_per_hour=None if rate is None else format_usd(rate),
+                    reason=orphan.reason,
+                )
+        if new[TOLD:]:
+            log.warning("orphans.found", project=new[0].project, more=len(new) - TOLD)
         return written and found.settled and are_known
 
     def _write_changes(self, found: OrphanChanges, lease: Lease) -> bool:
@@ -175,26 +191,6 @@ class GarbageController:
                 log.info("orphans.not_noted", project=lease.project, reason=str(error))
                 is_complete = False
         return is_complete
-
-    def _log_new(self, new: Sequence[Orphan]) -> None:
-        """Log each new orphan with its cost."""
-        if not new:
-            return
-        with self._units.reading() as unit:
-            book = self._prices.get_book(unit)
-        for orphan in new[:TOLD]:
-            rate = hourly_cost(orphan.shown, book, self._clock())
-            log.warning(
-                "orphan.found",
-                orphan=orphan.shown.path,
-                kind=orphan.kind,
-                state=orphan.shown.state,
-                accelerator_type=orphan.shown.accelerator_type,
-                usd_per_hour=None if rate is None else format_usd(rate),
-                reason=orphan.reason,
-            )
-        if new[TOLD:]:
-            log.warning("orphans.found", project=new[0].project, more=len(new) - TOLD)
 
     def _act_isolated(self, orphan: Orphan, watch: FleetWatch | None, lease: Lease) -> None:
         """Take the next step for an orphan. A failure is recorded and retried forever, with a
