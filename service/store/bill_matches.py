@@ -154,44 +154,36 @@ class BillMatches:
                 .group_by(columns.node_id)
             )
             looks |= {row[0]: (row[1], row[2]) for row in self._connection.execute(statement)}
-        spans = self._describe_spans(node_ids, start, end)
+        spans: dict[str, list[str]] = defaultdict(list)
+        for some in _iter_chunks(node_ids):
+            ran = (
+                select(
+                    usage.c.node_id,
+                    usage.c.start_at,
+                    usage.c.start_evidence,
+                    usage.c.end_at,
+                    usage.c.end_evidence,
+                )
+                .where(usage.c.node_id.in_(some), usage.c.start_at < end)
+                .where(or_(usage.c.end_at.is_(None), usage.c.end_at > start))
+                .order_by(usage.c.node_id, usage.c.start_at)
+            )
+            for node_id, began_at, evidence, ended_at, end_evidence in self._connection.execute(
+                ran
+            ):
+                until = "it still runs"
+                if ended_at is not None:
+                    until = f"to {to_rfc3339(ended_at)} ({end_evidence or 'assumed'})"
+                spans[node_id].append(f"used from {to_rfc3339(began_at)} ({evidence}) {until}")
         found = {}
         for node_id in node_ids:
             number, last = looks.get(node_id, (0, 0))
             times = "1 poll" if number == 1 else f"{number} polls"
             saw = f"{times} saw it READY, the last at {to_rfc3339(last)}" if number else ""
-            words = [*([saw] if saw else ["no poll ever saw it READY"]), *spans.get(node_id, [])]
+            words = [*([saw] if saw else ["no poll ever saw it READY"]), *spans[node_id][:2]]
             seen = Seen.OBSERVED if number else Seen.RECORDED
             found[node_id] = InventorySight(seen, "; ".join(words))
         return found
-
-    def _describe_spans(
-        self, node_ids: Collection[str], start: int, end: int
-    ) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = defaultdict(list)
-        columns = usage.c
-        for some in _iter_chunks(node_ids):
-            statement = (
-                select(
-                    columns.node_id,
-                    columns.start_at,
-                    columns.start_evidence,
-                    columns.end_at,
-                    columns.end_evidence,
-                )
-                .where(columns.node_id.in_(some), columns.start_at < end)
-                .where(or_(columns.end_at.is_(None), columns.end_at > start))
-                .order_by(columns.node_id, columns.start_at)
-            )
-            for row in self._connection.execute(statement):
-                node_id, began_at, evidence, ended_at, end_evidence = row
-                until = (
-                    "it still runs"
-                    if ended_at is None
-                    else f"to {to_rfc3339(ended_at)} ({end_evidence or 'assumed'})"
-                )
-                found[node_id].append(f"used from {to_rfc3339(began_at)} ({evidence}) {until}")
-        return {node_id: words[:2] for node_id, words in found.items()}
 
     def find_orphan_sights(
         self, projects: Sequence[str]

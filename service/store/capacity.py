@@ -10,7 +10,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    Select,
     and_,
     case,
     cast,
@@ -77,8 +76,28 @@ class Capacity:
         lived = self._find_medians(
             placements.c.ended_at - placements.c.ready_at, _TAKEN_BACK, meant
         )
+        outcome = placements.c.outcome
+        counted = (
+            select(
+                *_KEY,
+                func.count(),
+                _count_where(_CAME_UP),
+                *(
+                    _count_where(outcome == kind)
+                    for kind in (Outcome.STOCK_OUT, Outcome.QUOTA, Outcome.DENIED)
+                ),
+                _count_where(outcome.in_(_FAILED)),
+                _count_where(_TAKEN_BACK),
+                func.max(placements.c.started_at),
+            )
+            .where(*meant)
+            .group_by(*_KEY)
+            .order_by(
+                *(placements.c[name] for name in ("zone", "accelerator_type", "model", "project"))
+            )
+        )
         found = []
-        for row in self._connection.execute(_select_counts(meant)):
+        for row in self._connection.execute(counted):
             group = tuple(row[: len(_KEY)])
             project, *key = group
             counts = AttemptCounts(project, HardwareKey(*key), *row[len(_KEY) :])
@@ -107,29 +126,6 @@ class Capacity:
         keys = [ranked.c[column.name] for column in _KEY]
         statement = select(*keys, ranked.c.value).where(middle)
         return {tuple(row[:-1]): row[-1] for row in self._connection.execute(statement)}
-
-
-def _select_counts(meant: Sequence[ColumnElement[bool]]) -> Select[Any]:
-    outcome = placements.c.outcome
-    return (
-        select(
-            *_KEY,
-            func.count(),
-            _count_where(_CAME_UP),
-            *(
-                _count_where(outcome == kind)
-                for kind in (Outcome.STOCK_OUT, Outcome.QUOTA, Outcome.DENIED)
-            ),
-            _count_where(outcome.in_(_FAILED)),
-            _count_where(_TAKEN_BACK),
-            func.max(placements.c.started_at),
-        )
-        .where(*meant)
-        .group_by(*_KEY)
-        .order_by(
-            *(placements.c[name] for name in ("zone", "accelerator_type", "model", "project"))
-        )
-    )
 
 
 def _count_where(of: ColumnElement[bool]) -> ColumnElement[int]:

@@ -168,7 +168,18 @@ class _Subjects:
             row = rows[usage_id]
             purchase = None if reservation_id is None else Purchase(*bought[reservation_id])
             if purchase is not None and row.node_id == purchase.id:
-                found = _unused_resource(row, purchase)
+                found = Resource(  # the part of a reservation that no node used
+                    path=purchase.path,
+                    name=purchase.name,
+                    kind=ChargeKind.RESERVATION,
+                    project=row.project,
+                    zone=row.zone,
+                    generation=row.generation,
+                    accelerator_type=row.accelerator_type,
+                    model=row.model,
+                    reservation=purchase.path,
+                    commitment=purchase.path,
+                )
             else:
                 found = _node_resource(row, attempts.get(row.node_id, ()), purchase)
             if line == row.vm:
@@ -211,22 +222,6 @@ def _node_resource(row: Any, attempts: Sequence[Any], purchase: Purchase | None)
         model=row.model,
         reservation=spec.reservation if purchase is None else purchase.path,
         commitment="" if purchase is None else purchase.path,
-    )
-
-
-def _unused_resource(row: Any, purchase: Purchase) -> Resource:
-    """The part of a reservation that no node used."""
-    return Resource(
-        path=purchase.path,
-        name=purchase.name,
-        kind=ChargeKind.RESERVATION,
-        project=row.project,
-        zone=row.zone,
-        generation=row.generation,
-        accelerator_type=row.accelerator_type,
-        model=row.model,
-        reservation=purchase.path,
-        commitment=purchase.path,
     )
 
 

@@ -127,7 +127,22 @@ def _read_around(
     ceiling: Action,
     now: int,
 ) -> _Around:
-    activities = _read_activities(unit, project, now)
+    claims = unit.jobs.find_claims(project)
+    between = unit.jobs.list_between_attempts(project, CRASHES)
+    failing = [job.id for job, _ in claims.values() if job.failures >= CRASHES]
+    attempts = unit.jobs.list_attempts_of([*failing, *(job.id for job in between)])
+    activities: dict[str, JobActivity] = {}
+    # A job in a crash loop waits on its node for the next attempt. Without its activity each pause
+    # of the loop would end the rest of the node, and the grace would begin again.
+    for job in between:
+        on_node = [one for one in attempts.get(job.id, ()) if one.node_id == job.node_id]
+        if on_node:
+            latest = max(on_node, key=lambda attempt: attempt.number)
+            looping = activity_of(job, latest, now, on_node)
+            if looping.failures >= CRASHES:
+                activities[job.node_id] = looping
+    for node_id, (job, attempt) in claims.items():
+        activities[node_id] = activity_of(job, attempt, now, attempts.get(job.id, ()))
     waiting = dict(unit.jobs.find_waiting(project))
     for node_id, job_id in list(waiting.items()):
         activity = activities.get(node_id)
@@ -143,28 +158,6 @@ def _read_around(
         unit.notifications.list_untried(About.NODE),
         ceiling,
     )
-
-
-def _read_activities(unit: Unit, project: str, now: int) -> Mapping[str, JobActivity]:
-    """The activity of the job of each node: of the job that holds it, or of a job in a crash loop
-    that waits there for its next attempt. Without the latter each pause of the loop would end the
-    rest of its node, and the grace would begin anew."""
-    claims = unit.jobs.find_claims(project)
-    between = unit.jobs.list_between_attempts(project, CRASHES)
-    failing = [job.id for job, _ in claims.values() if job.failures >= CRASHES]
-    attempts = unit.jobs.list_attempts_of([*failing, *(job.id for job in between)])
-    found: dict[str, JobActivity] = {}
-    for job in between:
-        on_node = [one for one in attempts.get(job.id, ()) if one.node_id == job.node_id]
-        if not on_node:
-            continue
-        last = max(on_node, key=lambda attempt: attempt.number)
-        activity = activity_of(job, last, now, on_node)
-        if activity.failures >= CRASHES:
-            found[job.node_id] = activity
-    for node_id, (job, attempt) in claims.items():
-        found[node_id] = activity_of(job, attempt, now, attempts.get(job.id, ()))
-    return found
 
 
 def read_rates(unit: Unit, project: str, book: PriceBook, now: int) -> Mapping[str, int | None]:

@@ -146,9 +146,14 @@ class SortedNodes:
             case SortKey.RATE | SortKey.COST:
                 return _build_by_money(order.key, rates, now)
             case SortKey.DELETES_AT:
+                # A node is stopped or deleted for idleness at `due_at`. A keep holds that back.
+                is_kept = func.coalesce(nodes.c.kept_until > now, False)
+                is_ready = nodes.c.state == NodeState.READY
+                acts = and_(is_ready, idle_courses.c.due_at.is_not(None), is_kept.is_(False))
+                idle_end = case((acts, idle_courses.c.due_at), else_=_NEVER)
                 is_open = and_(nodes.c.ended_at.is_(None), nodes.c.asked != Asked.ABSENT)
                 least = func.min if self._is_sqlite else func.least
-                soonest = least(self._ttl_end(), _idle_end(now))
+                soonest = least(self._ttl_end(), idle_end)
                 key = func.coalesce(case((is_open, func.nullif(soonest, _NEVER))), last)
                 of_node = and_(
                     idle_courses.c.node_id == nodes.c.id,
@@ -207,17 +212,6 @@ def _look_up(rates: Mapping[str, int]) -> ColumnElement[Any]:
     if not rates:
         return cast(literal(0), BigInteger)
     return cast(case(dict(rates), value=nodes.c.price_key, else_=0), BigInteger)
-
-
-def _idle_end(now: int) -> ColumnElement[Any]:
-    """When a node is stopped or deleted for idleness, `_NEVER` for none. A keep holds that back."""
-    is_kept = nodes.c.kept_until > now
-    acts = and_(
-        nodes.c.state == NodeState.READY,
-        idle_courses.c.due_at.is_not(None),
-        func.coalesce(is_kept, False).is_(False),
-    )
-    return case((acts, idle_courses.c.due_at), else_=_NEVER)
 
 
 def _parse_token(token: str, key: SortKey, now: int) -> tuple[int, tuple[int | str, str]]:

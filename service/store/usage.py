@@ -105,7 +105,34 @@ class Usages:
         """Write a new or changed interval; returns it with its new version. Raises StaleVersion if
         another transaction wrote it since it was read."""
         after = replace(interval, version=interval.version + 1)
-        values = {**_to_row(after), "post_after": 0}
+        values: dict[str, Any] = {
+            "id": after.id,
+            "node_id": after.node_id,
+            "project": after.project,
+            "zone": after.zone,
+            "region": after.sku.region,
+            "generation": after.sku.generation,
+            "model": after.sku.model,
+            "single_device": after.sku.single_device,
+            "accelerator_type": after.accelerator_type,
+            "chips": after.chips,
+            "start_at": after.start,
+            "start_hi": after.start_hi,
+            "start_evidence": after.start_evidence,
+            "end_at": after.end,
+            "end_lo": after.end_lo,
+            "end_evidence": after.end_evidence,
+            "free": after.free,
+            "posted_until": after.posted_until,
+            "unpriced_seconds": after.unpriced_seconds,
+            "dirty": after.dirty,
+            "slice": after.slice,
+            "reservation": after.sku.pool.rpartition("/")[2],
+            "vm": after.vm,
+            "vm_model": after.vm_model,
+            "version": after.version,
+            "post_after": 0,
+        }
         if not interval.version:
             self._connection.execute(insert(usage).values(**values))
         else:
@@ -370,36 +397,6 @@ class Usages:
         statement = select(usage).where(usage.c.start_at < end, usage.c.end_at > start)
         for row in self._connection.execute(statement):
             yield _from_row(row)
-
-
-def _to_row(interval: Usage) -> dict[str, Any]:
-    return {
-        "id": interval.id,
-        "node_id": interval.node_id,
-        "project": interval.project,
-        "zone": interval.zone,
-        "region": interval.sku.region,
-        "generation": interval.sku.generation,
-        "model": interval.sku.model,
-        "single_device": interval.sku.single_device,
-        "accelerator_type": interval.accelerator_type,
-        "chips": interval.chips,
-        "start_at": interval.start,
-        "start_hi": interval.start_hi,
-        "start_evidence": interval.start_evidence,
-        "end_at": interval.end,
-        "end_lo": interval.end_lo,
-        "end_evidence": interval.end_evidence,
-        "free": interval.free,
-        "posted_until": interval.posted_until,
-        "unpriced_seconds": interval.unpriced_seconds,
-        "dirty": interval.dirty,
-        "slice": interval.slice,
-        "reservation": interval.sku.pool.rpartition("/")[2],
-        "vm": interval.vm,
-        "vm_model": interval.vm_model,
-        "version": interval.version,
-    }
 
 
 def _from_row(row: Any) -> Usage:
