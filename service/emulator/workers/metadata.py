@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from ipaddress import IPv4Address
 
 from service.emulator.nodes import guest_attributes
@@ -50,6 +49,19 @@ def _instance_tree(worker: Worker, now: float, speed: float) -> Directory:
         "on-host-maintenance": constant_leaf("TERMINATE"),
         "preemptible": constant_leaf(_format_flag(evictable)),
     }
+    account: NodeMessage = worker.node.service_account
+    account_tree = Directory(
+        {
+            "aliases": constant_leaf(Lines(("default",))),
+            "email": constant_leaf(str(account.email)),
+            "identity": Leaf(
+                lambda query: tokens.identity_token(worker, query, now), recursive=False
+            ),
+            "scopes": constant_leaf(Lines(tuple(account.scope))),
+            "token": Leaf(lambda query: tokens.access_token(worker, query, now), recursive=False),
+        }
+    )
+    accounts = {"default": account_tree, str(account.email): account_tree}
     return Directory(
         {
             "attributes": _attribute_tree(worker),
@@ -70,7 +82,7 @@ def _instance_tree(worker: Worker, now: float, speed: float) -> Directory:
                 )
             ),
             "scheduling": Directory(scheduling),
-            "service-accounts": _service_accounts(worker, now),
+            "service-accounts": Directory(accounts, Keys.VERBATIM),
             "tags": Leaf(lambda _: list(worker.node.tags)),
             "upcoming-maintenance": Leaf(lambda _: upcoming_maintenance(worker.record, now)),
             "zone": constant_leaf(f"{project}/zones/{worker.record.place.zone}"),
@@ -126,19 +138,6 @@ def _network_interfaces(worker: Worker, project: str) -> Directory:
             }
         )
     return Directory(interfaces, Keys.NUMBERED)
-
-
-def _service_accounts(worker: Worker, now: float) -> Directory:
-    account: NodeMessage = worker.node.service_account
-    entries: Mapping[str, Entry] = {
-        "aliases": constant_leaf(Lines(("default",))),
-        "email": constant_leaf(str(account.email)),
-        "identity": Leaf(lambda query: tokens.identity_token(worker, query, now), recursive=False),
-        "scopes": constant_leaf(Lines(tuple(account.scope))),
-        "token": Leaf(lambda query: tokens.access_token(worker, query, now), recursive=False),
-    }
-    both = Directory(entries)
-    return Directory({"default": both, str(account.email): both}, Keys.VERBATIM)
 
 
 def _format_flag(value: bool) -> str:

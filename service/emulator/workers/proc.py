@@ -53,14 +53,7 @@ class ProcFiles:
         zeros = " 0" * 15
         networks = f"    lo: 0{zeros}\n  ens8: {int(self._bytes)}{zeros}\n"
         _write_file(self._directory / "net/dev", f"Inter-|\n face |\n{networks}")
-        self._write_processes(observed)
-        self._restarts += seconds * observed.restarts / WINDOW_SECONDS
-        containers = {"containers": observed.containers, "restarts": int(self._restarts)}
-        if containers != self._containers:
-            self._containers = containers
-            _write_file(self._told, json.dumps(containers))
 
-    def _write_processes(self, observed: Observed) -> None:
         wanted = {1: "/sbin/init"}
         if observed.is_held:
             wanted[HOLDER] = "python3\0train.py"
@@ -74,6 +67,12 @@ class ProcFiles:
                 (folder / "fd/0").symlink_to(self._device)
             (folder / "cmdline").write_text(wanted[pid])
         self._processes = wanted
+
+        self._restarts += seconds * observed.restarts / WINDOW_SECONDS
+        containers = {"containers": observed.containers, "restarts": int(self._restarts)}
+        if containers != self._containers:
+            self._containers = containers
+            _write_file(self._told, json.dumps(containers))
 
 
 def _write_file(path: Path, text: str) -> None:

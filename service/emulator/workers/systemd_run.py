@@ -73,27 +73,23 @@ class Unit:
 
         signal.signal(signal.SIGTERM, note_stop)
         while self._may_start():
-            code = self._run_once()
+            # The command has its own session, whose other processes end with it.
+            pid = os.posix_spawn(
+                self.command[0],
+                self.command,
+                self.environment,
+                setsid=True,
+                setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE],
+            )
+            code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            for left in _list_session(pid):
+                with suppress(ProcessLookupError):
+                    os.kill(left, signal.SIGKILL)
             restart = self.properties["Restart"]
             is_wanted = restart == "always" or (restart.startswith("on-") and code != 0)
             if self.stopping or not is_wanted:
                 return
             time.sleep(parse_seconds(self.properties["RestartSec"]))
-
-    def _run_once(self) -> int:
-        """Run the command in its own session, kill the session's rest, and return the exit code."""
-        pid = os.posix_spawn(
-            self.command[0],
-            self.command,
-            self.environment,
-            setsid=True,
-            setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE],
-        )
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        for left in _list_session(pid):
-            with suppress(ProcessLookupError):
-                os.kill(left, signal.SIGKILL)
-        return code
 
     def _may_start(self) -> bool:
         """Count a start; False if the unit's start limit is reached, or if it is stopping."""

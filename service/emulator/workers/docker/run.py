@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -99,26 +98,8 @@ def _make_container(store: Store, options: Options, rest: list[str]) -> Containe
     bounds_of(log_options(options))
     if entrypoint := last_value(options, "entrypoint"):
         command = [entrypoint, *command]
-    labels = (label.partition("=") for label in options.get("label", []))
-    number = os.urandom(32)
-    chosen = f"{ADJECTIVES[number[0] % len(ADJECTIVES)]}_{NAMES[number[1] % len(NAMES)]}"
-    return Container(
-        id=number.hex(),
-        name=last_value(options, "name", f"{chosen}_{number.hex()[:4]}"),
-        image=image,
-        command=command,
-        env=_collect_env(options, store.caller),
-        labels={key: value for key, _, value in labels},
-        created=now(),
-        boot=store.boot,
-        auto_remove=is_set(options, "rm"),
-        detached=is_set(options, "detach"),
-        options=options,
-    )
 
-
-def _collect_env(options: Options, caller: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment: files first; a bare name takes the caller's value."""
+    # The files of the environment come first, so that `--env` wins.
     lines = list(options.get("env", []))
     for file in reversed(options.get("env-file", [])):
         try:
@@ -133,9 +114,26 @@ def _collect_env(options: Options, caller: Mapping[str, str]) -> dict[str, str]:
             raise ContainerRefused(f"invalid environment variable: {line}")
         if given:
             env[key] = value
-        elif key in caller:
-            env[key] = caller[key]
-    return env
+        elif key in store.caller:
+            # A bare name takes the caller's value.
+            env[key] = store.caller[key]
+
+    labels = (label.partition("=") for label in options.get("label", []))
+    number = os.urandom(32)
+    chosen = f"{ADJECTIVES[number[0] % len(ADJECTIVES)]}_{NAMES[number[1] % len(NAMES)]}"
+    return Container(
+        id=number.hex(),
+        name=last_value(options, "name", f"{chosen}_{number.hex()[:4]}"),
+        image=image,
+        command=command,
+        env=env,
+        labels={key: value for key, _, value in labels},
+        created=now(),
+        boot=store.boot,
+        auto_remove=is_set(options, "rm"),
+        detached=is_set(options, "detach"),
+        options=options,
+    )
 
 
 def _get_image(root: Path, container: Container, *, quiet: bool) -> None:

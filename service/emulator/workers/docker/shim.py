@@ -75,8 +75,19 @@ def supervise_container(directory: Path) -> None:
     try:
         process.start()
     except OSError as error:
-        write_state(directory, _failed_state(container, error))
+        # The text is docker's.
+        failed = State(
+            exit_code=NOT_FOUND if error.errno == errno.ENOENT else NOT_ALLOWED,
+            error=(
+                "failed to create task for container: failed to create shim task: OCI runtime"
+                " create failed: runc create failed: unable to start container process: error"
+                f' during container init: exec: "{container.command[0]}":'
+                f" {str(error.strerror).lower()}: unknown"
+            ),
+        )
+        write_state(directory, failed)
         return
+
     started = now()
     state = State("running", process.pid, os.getpid(), started=started)
     # Reported before the state changes, so that the caller finds the chips busy.
@@ -84,6 +95,7 @@ def supervise_container(directory: Path) -> None:
     write_state(directory, state)
     code = process.wait_for_end()
     _hold_devices(container)
+
     out_of_memory = False
     with suppress(ValueError):
         out_of_memory = not program_of(container) and plan_of(container).out_of_memory
@@ -227,20 +239,6 @@ def report_activity(directory: Path, *, starting: bool = False) -> None:
             continue
         busy = {key: max(value, getattr(plan, key)) for key, value in busy.items()}
     worker.send_activity(busy)
-
-
-def _failed_state(container: Container, error: OSError) -> State:
-    """Return the state of a container whose command cannot run, with docker's text."""
-    missing = error.errno == errno.ENOENT
-    return State(
-        exit_code=NOT_FOUND if missing else NOT_ALLOWED,
-        error=(
-            "failed to create task for container: failed to create shim task: OCI runtime create"
-            " failed: runc create failed: unable to start container process: error during"
-            f' container init: exec: "{container.command[0]}":'
-            f" {str(error.strerror).lower()}: unknown"
-        ),
-    )
 
 
 def _hold_devices(container: Container) -> None:

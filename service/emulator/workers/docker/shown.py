@@ -90,7 +90,20 @@ def build_document(container: Container, state: State) -> dict[str, Any]:
         "Name": f"/{container.name}",
         "RestartCount": container.restarts,
         "Platform": "linux",
-        "HostConfig": _host_config(container),
+        "HostConfig": {
+            "AutoRemove": container.auto_remove,
+            "Binds": options.get("volume"),
+            "Devices": [_parse_device(device) for device in options.get("device", [])],
+            "LogConfig": {
+                "Type": last_value(options, "log-driver", "json-file"),
+                "Config": log_options(options),
+            },
+            "Mounts": [_parse_mount(mount) for mount in options.get("mount", [])],
+            "NetworkMode": (options.get("network") or options.get("net") or ["default"])[-1],
+            "Privileged": is_set(options, "privileged"),
+            "ShmSize": _parse_size(last_value(options, "shm-size", SHM_SIZE)),
+            "Ulimits": [_parse_ulimit(limit) for limit in options.get("ulimit", [])],
+        },
         "Mounts": [_format_mount(mount) for mount in options.get("mount", [])],
         "Config": {
             "Hostname": container.short_id,
@@ -100,24 +113,6 @@ def build_document(container: Container, state: State) -> dict[str, Any]:
             "Image": container.image,
             "Labels": container.labels,
         },
-    }
-
-
-def _host_config(container: Container) -> dict[str, Any]:
-    options = container.options
-    return {
-        "AutoRemove": container.auto_remove,
-        "Binds": options.get("volume"),
-        "Devices": [_parse_device(device) for device in options.get("device", [])],
-        "LogConfig": {
-            "Type": last_value(options, "log-driver", "json-file"),
-            "Config": log_options(options),
-        },
-        "Mounts": [_parse_mount(mount) for mount in options.get("mount", [])],
-        "NetworkMode": (options.get("network") or options.get("net") or ["default"])[-1],
-        "Privileged": is_set(options, "privileged"),
-        "ShmSize": _parse_size(last_value(options, "shm-size", SHM_SIZE)),
-        "Ulimits": [_parse_ulimit(limit) for limit in options.get("ulimit", [])],
     }
 
 
