@@ -100,7 +100,29 @@ def _cut_page(
 
 @lru_cache(maxsize=4 * MAX_SIZE)  # clients poll the list, and each response holds a copy
 def _describe_sku(sku: Sku, steps: tuple[PriceStep, ...], currency: str) -> NodeMessage:
-    several = len(sku.regions) > 1
+    unit, base, base_name, factor = UNITS[sku.unit]
+    pricing = []
+    for step in steps:
+        nanos = int(Decimal(step.usd) * Decimal(CURRENCIES[currency]) * NANOS)
+        # Whole units and billionths both have the sign of the price.
+        units, rest = divmod(abs(nanos), NANOS)
+        sign = -1 if nanos < 0 else 1
+        price = {"currency_code": currency, "units": sign * units, "nanos": sign * rest}
+        described = Billing.PricingInfo(
+            effective_time=to_timestamp(step.at),
+            currency_conversion_rate=float(CURRENCIES[currency]),
+            pricing_expression={
+                "usage_unit": sku.unit,
+                "usage_unit_description": unit,
+                "base_unit": base,
+                "base_unit_description": base_name,
+                "base_unit_conversion_factor": factor,
+                "display_quantity": 1,
+                "tiered_rates": [{"unit_price": price}],
+            },
+        )
+        pricing.append(described)
+
     return Billing.Sku(
         name=f"services/{sku.service}/skus/{sku.id}",
         sku_id=sku.id,
@@ -112,33 +134,11 @@ def _describe_sku(sku: Sku, steps: tuple[PriceStep, ...], currency: str) -> Node
             "usage_type": sku.usage_type,
         },
         service_regions=sku.regions,
-        pricing_info=[_describe_price(sku, step, currency) for step in steps],
+        pricing_info=pricing,
         service_provider_name="Google",
         geo_taxonomy={
-            "type_": MULTI_REGIONAL if several else REGIONAL,
+            "type_": MULTI_REGIONAL if len(sku.regions) > 1 else REGIONAL,
             "regions": sku.regions,
-        },
-    )
-
-
-def _describe_price(sku: Sku, step: PriceStep, currency: str) -> NodeMessage:
-    unit, base, base_name, factor = UNITS[sku.unit]
-    nanos = int(Decimal(step.usd) * Decimal(CURRENCIES[currency]) * NANOS)
-    # Whole units and billionths both have the sign of the price.
-    units, rest = divmod(abs(nanos), NANOS)
-    sign = -1 if nanos < 0 else 1
-    price = {"currency_code": currency, "units": sign * units, "nanos": sign * rest}
-    return Billing.PricingInfo(
-        effective_time=to_timestamp(step.at),
-        currency_conversion_rate=float(CURRENCIES[currency]),
-        pricing_expression={
-            "usage_unit": sku.unit,
-            "usage_unit_description": unit,
-            "base_unit": base,
-            "base_unit_description": base_name,
-            "base_unit_conversion_factor": factor,
-            "display_quantity": 1,
-            "tiered_rates": [{"unit_price": price}],
         },
     )
 

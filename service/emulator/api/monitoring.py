@@ -46,7 +46,14 @@ def list_time_series(call: Call) -> NodeMessage:
     bare.ClearField("page_size")
     bare.ClearField("page_token")
     of = str(bare.SerializeToString(deterministic=True).hex())
-    begun = _parse_progress(request.page_token, of) if request.page_token else None
+    begun: Begun | None = None
+    if request.page_token:
+        try:
+            at, key, used = json.loads(read_token(request.page_token, of))
+            begun = float(at), str(key), max(0, int(used))
+        except (ValueError, TypeError, OverflowError, RecursionError):
+            text = "The page token is invalid for this list."
+            raise ApiError(Code.INVALID_ARGUMENT, text) from None
     asked = parse_window(request.interval, begun[0] if begun else call.now)
     steps = parse_aggregations(request, metric)
     listed: Iterable[Series] = series.list_series(call.world, project, metric, asked)
@@ -122,16 +129,6 @@ def _align_series(
 
 def _return_line(line: Line) -> Line:
     return line
-
-
-def _parse_progress(token: str, of: str) -> Begun:
-    """Parse the content of a page token; raises ApiError for a token that is not ours."""
-    try:
-        at, key, used = json.loads(read_token(token, of))
-        return float(at), str(key), max(0, int(used))
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        text = "The page token is invalid for this list."
-        raise ApiError(Code.INVALID_ARGUMENT, text) from None
 
 
 def _cut_page(

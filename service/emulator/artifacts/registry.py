@@ -92,7 +92,21 @@ class Shelf:
         delay = image.seconds if image.status == "slow" else 0.0
         if image.status == "denied":
             return _build_error(403, "DENIED", "requested access to the resource is denied")
-        body = _build_index(f"{name}:{tag}", image.platforms)
+
+        manifests = []
+        for platform in image.platforms:
+            system, _, architecture = platform.partition("/")
+            seed = hashlib.sha256(f"{name}:{tag} {platform}".encode())
+            manifests.append(
+                {
+                    "mediaType": MANIFEST,
+                    "digest": f"sha256:{seed.hexdigest()}",
+                    "size": int.from_bytes(seed.digest()[:4]) % MAX_SIZE,
+                    "platform": {"architecture": architecture, "os": system},
+                }
+            )
+        index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
+        body = json.dumps(index, separators=(",", ":")).encode()
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if image.status == "missing" or not tag or (":" in reference and digest != reference):
             return _build_error(404, "MANIFEST_UNKNOWN", "manifest unknown")
@@ -124,23 +138,6 @@ def patched_registry(registry: Registry, patch: object) -> Registry:
             images[name] = RegistryImage(str(status), seconds, platforms)
         registry = replace(registry, images=images)
     return registry
-
-
-def _build_index(name: str, platforms: tuple[str, ...]) -> bytes:
-    manifests = []
-    for platform in platforms:
-        system, _, architecture = platform.partition("/")
-        seed = hashlib.sha256(f"{name} {platform}".encode())
-        manifests.append(
-            {
-                "mediaType": MANIFEST,
-                "digest": f"sha256:{seed.hexdigest()}",
-                "size": int.from_bytes(seed.digest()[:4]) % MAX_SIZE,
-                "platform": {"architecture": architecture, "os": system},
-            }
-        )
-    index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
-    return json.dumps(index, separators=(",", ":")).encode()
 
 
 def _build_error(status: int, code: str, message: str) -> Manifest:

@@ -36,13 +36,22 @@ def fault_of(order: object, rpcs: tuple[str, ...], fault_id: int, now: float) ->
     rpc, fitting = order.get("rpc"), calls_for(action, rpcs)
     if rpc not in fitting:
         raise invalid_value(f"unknown rpc {rpc!r} for {action}; known: {', '.join(fitting)}")
+    match = _parse_match(order.get("match", {}))
+    raw = order.get("code", DEFAULT_CODES.get(action, Code.INTERNAL))
+    try:
+        code = Code(raw) if isinstance(raw, int) else Code[str(raw)]
+    except (KeyError, ValueError):
+        raise invalid_value(f"unknown code {raw!r}; known: {', '.join(Code.__members__)}") from None
+    message = order.get("message", "")
+    if not isinstance(message, str):
+        raise invalid_value("message must be a text")
     return Fault(
         id=fault_id,
         rpc=str(rpc),
         action=action,
-        match=_parse_match(order.get("match", {})),
-        code=_parse_code(order.get("code", DEFAULT_CODES.get(action, Code.INTERNAL))),
-        message=_parse_message(order.get("message", "")),
+        match=match,
+        code=code,
+        message=message,
         details=details_of(order.get("details", [])),
         delay_seconds=_parse_seconds(order, "delay_seconds"),
         # A fault with a duration is not limited to one call by default.
@@ -67,19 +76,6 @@ def _parse_match(raw: object) -> dict[str, tuple[str, ...]]:
             raise invalid_value(f"match {key} must be a text or a list of texts")
         found[key] = tuple(texts)
     return found
-
-
-def _parse_code(raw: object) -> Code:
-    try:
-        return Code(raw) if isinstance(raw, int) else Code[str(raw)]
-    except (KeyError, ValueError):
-        raise invalid_value(f"unknown code {raw!r}; known: {', '.join(Code.__members__)}") from None
-
-
-def _parse_message(raw: object) -> str:
-    if not isinstance(raw, str):
-        raise invalid_value("message must be a text")
-    return raw
 
 
 def _parse_seconds(order: Mapping[str, object], key: str) -> float:

@@ -86,32 +86,29 @@ class Faults:
             fault.hits += 1
             fault.times -= fault.times > 0
         self._list = [fault for fault in self._list if not fault.is_over(now)]
-        return _combine_effects(hitting, facts)
 
+        def total_seconds(action: Action) -> float:
+            return sum(fault.delay_seconds for fault in hitting if fault.action is action)
 
-def _combine_effects(faults: list[Fault], facts: Facts) -> Effects:
-    def total_seconds(action: Action) -> float:
-        return sum(fault.delay_seconds for fault in faults if fault.action is action)
-
-    actions = {fault.action for fault in faults}
-    partial = [fault for fault in faults if fault.action is Action.PARTIAL_LIST]
-    missed = {zone for fault in partial for zone in fault.match.get("zone", list_zones())} - {"-"}
-    return Effects(
-        refusal=_find_error(faults, facts, Action.ERROR, Action.QUOTA),
-        loss=_find_error(faults, facts, Action.LOSE_RESPONSE),
-        delay_seconds=total_seconds(Action.DELAY),
-        stocked_out=Action.STOCKOUT in actions,
-        stockout_seconds=total_seconds(Action.STOCKOUT) or math.inf,
-        provisioning_error=_find_error(faults, facts, Action.FAIL_PROVISIONING),
-        operation_seconds=total_seconds(Action.SLOW_OPERATION),
-        operation_error=_find_error(faults, facts, Action.FAIL_OPERATION),
-        misreport=_find_error(faults, facts, Action.MISREPORT_OPERATION),
-        operation_lost=Action.LOSE_OPERATION in actions,
-        unreachable=tuple(sorted(missed)),
-        emptied=Action.EMPTY_LIST in actions,
-        shortened=Action.SHORT_LIST in actions,
-        stale_seconds=total_seconds(Action.STALE),
-    )
+        actions = {fault.action for fault in hitting}
+        partial = [fault for fault in hitting if fault.action is Action.PARTIAL_LIST]
+        missed = {zone for fault in partial for zone in fault.match.get("zone", list_zones())}
+        return Effects(
+            refusal=_find_error(hitting, facts, Action.ERROR, Action.QUOTA),
+            loss=_find_error(hitting, facts, Action.LOSE_RESPONSE),
+            delay_seconds=total_seconds(Action.DELAY),
+            stocked_out=Action.STOCKOUT in actions,
+            stockout_seconds=total_seconds(Action.STOCKOUT) or math.inf,
+            provisioning_error=_find_error(hitting, facts, Action.FAIL_PROVISIONING),
+            operation_seconds=total_seconds(Action.SLOW_OPERATION),
+            operation_error=_find_error(hitting, facts, Action.FAIL_OPERATION),
+            misreport=_find_error(hitting, facts, Action.MISREPORT_OPERATION),
+            operation_lost=Action.LOSE_OPERATION in actions,
+            unreachable=tuple(sorted(missed - {"-"})),
+            emptied=Action.EMPTY_LIST in actions,
+            shortened=Action.SHORT_LIST in actions,
+            stale_seconds=total_seconds(Action.STALE),
+        )
 
 
 def _find_error(faults: list[Fault], facts: Facts, *actions: Action) -> ApiError | None:

@@ -82,9 +82,32 @@ class Rates:
         asked = self._asked[project]
         while asked and asked[0] <= now - MINUTE:
             asked.popleft()
-        if len(asked) >= limit:
-            raise _too_often(rpc, project, limit, asked[-limit] + MINUTE - now)
-        asked.append(now)
+        if len(asked) < limit:
+            asked.append(now)
+            return
+
+        text = (
+            f"Maximum number of {rpc} requests per minute has been exceeded for project {project}."
+            f" Limit: {limit}."
+        )
+        violation = error_details_pb2.QuotaFailure.Violation(
+            subject=f"project:{project}", description=text
+        )
+        info = error_details_pb2.ErrorInfo(
+            reason="RATE_LIMIT_EXCEEDED",
+            domain="googleapis.com",
+            metadata={
+                "service": "tpu.googleapis.com",
+                "consumer": f"projects/{project}",
+                "quota_metric": "tpu.googleapis.com/qps/create",
+                "quota_limit": "CreateRequestsPerMinutePerProject",
+                "quota_limit_value": str(limit),
+            },
+        )
+        seconds = math.ceil(asked[-limit] + MINUTE - now)
+        retry = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds))
+        details = [error_details_pb2.QuotaFailure(violations=[violation]), info, retry]
+        raise ApiError(Code.RESOURCE_EXHAUSTED, text, details)
 
     def clear(self) -> None:
         self._asked.clear()
@@ -102,27 +125,3 @@ def out_of_quota(generation: str, model: str, limit: int, where: str, project: s
 @cache
 def _zones_of(where: str) -> tuple[str, ...]:
     return tuple(zone for zone in list_zones() if where in {zone, region_of(zone)})
-
-
-def _too_often(rpc: str, project: str, limit: int, seconds: float) -> ApiError:
-    text = (
-        f"Maximum number of {rpc} requests per minute has been exceeded for project {project}."
-        f" Limit: {limit}."
-    )
-    violation = error_details_pb2.QuotaFailure.Violation(
-        subject=f"project:{project}", description=text
-    )
-    info = error_details_pb2.ErrorInfo(
-        reason="RATE_LIMIT_EXCEEDED",
-        domain="googleapis.com",
-        metadata={
-            "service": "tpu.googleapis.com",
-            "consumer": f"projects/{project}",
-            "quota_metric": "tpu.googleapis.com/qps/create",
-            "quota_limit": "CreateRequestsPerMinutePerProject",
-            "quota_limit_value": str(limit),
-        },
-    )
-    retry = error_details_pb2.RetryInfo(retry_delay=Duration(seconds=math.ceil(seconds)))
-    details = [error_details_pb2.QuotaFailure(violations=[violation]), info, retry]
-    return ApiError(Code.RESOURCE_EXHAUSTED, text, details)

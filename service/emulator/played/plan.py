@@ -64,12 +64,22 @@ def plan_of(task: Task, worker: int, registry: Registry) -> PlayedPlan:
         plan = _parse_script(words[2], plan)
     else:
         plan = _parse_statement(words, replace(plan, seconds=0.0)) or plan
+
+    # A worker's own exit code comes before the code for all.
+    exit_code = int(_parse_number(env, "EMULATOR_EXIT_CODE", plan.exit_code)) % 256
+    codes = [code.strip() for code in env.get("EMULATOR_EXIT_CODES", "").split(",")]
+    if worker < len(codes) and re.fullmatch(r"\d{1,3}", codes[worker]):
+        exit_code = int(codes[worker]) % 256
+    head, slash, last = task.image.partition("@")[0].rpartition("/")
+    last, _, tag = last.partition(":")
+    image = image_of(registry, f"{head}{slash}{last}", tag)
+
     plan = replace(
         plan,
         seconds=_parse_number(env, "EMULATOR_DURATION_SECONDS", plan.seconds),
-        exit_code=_parse_exit_code(env, worker, plan.exit_code),
+        exit_code=exit_code,
         pull_seconds=_parse_number(env, "EMULATOR_PULL_SECONDS", plan.pull_seconds),
-        pull_fails=env.get("EMULATOR_PULL_FAILS") or _find_pull_failure(task.image, registry),
+        pull_fails=env.get("EMULATOR_PULL_FAILS") or PULL_FAILURES.get(image.status, ""),
         start_fails=env.get("EMULATOR_START_FAILS", ""),
         done_seconds=_parse_number(env, DONE, 0) if DONE in env else None,
         every=max(_parse_number(env, "EMULATOR_LOG_EVERY_SECONDS", plan.every), 0.1),
@@ -85,22 +95,6 @@ def plan_of(task: Task, worker: int, registry: Registry) -> PlayedPlan:
     if plan.out_of_memory:
         plan = replace(plan, exit_code=SIGKILL_CODE)
     return replace(plan, seconds=plan.steps * plan.step_seconds) if plan.steps else plan
-
-
-def _parse_exit_code(env: Mapping[str, str], worker: int, default: int) -> int:
-    """Return a worker's exit code: its own from `EMULATOR_EXIT_CODES`, else the code for all."""
-    codes = [code.strip() for code in env.get("EMULATOR_EXIT_CODES", "").split(",")]
-    if worker < len(codes) and re.fullmatch(r"\d{1,3}", codes[worker]):
-        return int(codes[worker]) % 256
-    return int(_parse_number(env, "EMULATOR_EXIT_CODE", default)) % 256
-
-
-def _find_pull_failure(image: str, registry: Registry) -> str:
-    """Return the reason why an image of that name cannot be pulled; empty if it can."""
-    head, slash, last = image.partition("@")[0].rpartition("/")
-    last, _, tag = last.partition(":")
-    name = f"{head}{slash}{last}"
-    return PULL_FAILURES.get(image_of(registry, name, tag).status, "")
 
 
 def _parse_script(script: str, plan: PlayedPlan) -> PlayedPlan:

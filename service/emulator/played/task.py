@@ -48,40 +48,36 @@ def task_of(text: str) -> Task:
     try:
         plain = json.loads(text)
         _require_valid(plain["v"] == 1, "v is not 1")
-        return _parse_task(plain)
+        _require_valid(ATTEMPT.fullmatch(plain["attempt"]), "attempt is no id")
+        _require_valid(plain["action"] in ACTIONS, "action is unknown")
+        container = plain.get("container") or {}
+        if plain["action"] in {"pull", "run"}:
+            _require_valid(isinstance(container["image"], str), "image is no text")
+        log = (plain.get("log") or {}).get("write") or {}
+        project, _, name = str(log.get("logName", "")).removeprefix("projects/").partition("/logs/")
+        return Task(
+            generation=int(_parse_number(plain, "generation", 0)),
+            attempt=plain["attempt"],
+            action=plain["action"],
+            slice=int(_parse_number(plain, "slice", 0)),
+            workers=tuple(int(number) for number in plain.get("workers", ())),
+            first_worker=int(_parse_number(plain, "first_worker", 0)),
+            image=container.get("image", ""),
+            words=(*_parse_texts(container, "command"), *_parse_texts(container, "args")),
+            env={str(key): str(value) for key, value in container.get("env", {}).items()},
+            device_access=str((container.get("forms") or ["device"])[0]),
+            stop_grace_seconds=_parse_number(plain, "stop_grace_seconds", 25),
+            max_duration_seconds=_parse_number(plain, "max_duration_seconds", 0),
+            pull_seconds=_parse_number(plain, "pull_seconds", 1800),
+            report_seconds=_parse_number(plain, "report_seconds", 15),
+            project=project,
+            log=name,
+            labels={str(key): str(value) for key, value in log.get("labels", {}).items()},
+        )
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         if isinstance(error, TaskError):
             raise
         raise TaskError(f"{type(error).__name__}: {error}") from None
-
-
-def _parse_task(plain: Mapping[str, Any]) -> Task:
-    _require_valid(ATTEMPT.fullmatch(plain["attempt"]), "attempt is no id")
-    _require_valid(plain["action"] in ACTIONS, "action is unknown")
-    container = plain.get("container") or {}
-    if plain["action"] in {"pull", "run"}:
-        _require_valid(isinstance(container["image"], str), "image is no text")
-    log = (plain.get("log") or {}).get("write") or {}
-    project, _, name = str(log.get("logName", "")).removeprefix("projects/").partition("/logs/")
-    return Task(
-        generation=int(_parse_number(plain, "generation", 0)),
-        attempt=plain["attempt"],
-        action=plain["action"],
-        slice=int(_parse_number(plain, "slice", 0)),
-        workers=tuple(int(number) for number in plain.get("workers", ())),
-        first_worker=int(_parse_number(plain, "first_worker", 0)),
-        image=container.get("image", ""),
-        words=(*_parse_texts(container, "command"), *_parse_texts(container, "args")),
-        env={str(key): str(value) for key, value in container.get("env", {}).items()},
-        device_access=str((container.get("forms") or ["device"])[0]),
-        stop_grace_seconds=_parse_number(plain, "stop_grace_seconds", 25),
-        max_duration_seconds=_parse_number(plain, "max_duration_seconds", 0),
-        pull_seconds=_parse_number(plain, "pull_seconds", 1800),
-        report_seconds=_parse_number(plain, "report_seconds", 15),
-        project=project,
-        log=name,
-        labels={str(key): str(value) for key, value in log.get("labels", {}).items()},
-    )
 
 
 def _parse_number(plain: Mapping[str, Any], key: str, default: float) -> float:

@@ -129,23 +129,23 @@ class PlayedWorker:
             return
         error = self.task_error
         self.task_error = ""
-        try:
-            self.offered = self._read_offer()
-        except TaskError as problem:
-            self.task_error = str(problem)[:500]
+        metadata: Mapping[str, str] = self.node.message.metadata
+        if KEY not in metadata:
+            self.task_error = "there is no steward-task"
+        else:
+            try:
+                task = task_of(metadata[KEY])
+            except TaskError as problem:
+                self.task_error = str(problem)[:500]
+            else:
+                known = task if self.task is None else self.task
+                if task.generation < known.generation:
+                    self.task_error = f"its generation is older than {known.generation}"
+                else:
+                    self.offered = task
         self._act_on_offer(at)
         if self.task_error != error:
             self._schedule_report(at, Weight.DETAIL)
-
-    def _read_offer(self) -> Task:
-        metadata: Mapping[str, str] = self.node.message.metadata
-        if KEY not in metadata:
-            raise TaskError("there is no steward-task")
-        task = task_of(metadata[KEY])
-        known = task if self.task is None else self.task
-        if task.generation < known.generation:
-            raise TaskError(f"its generation is older than {known.generation}")
-        return task
 
     def _act_on_offer(self, at: float) -> None:
         """Take over the offered task; the container of another attempt ends first."""

@@ -42,14 +42,27 @@ def record_of(
     _check_id("QueuedResourceId", resource_id)
     model, named = _read_model(resource, terms, place), names_model(resource, terms)
     slices = _build_slices(place, resource_id, resource, config, model if named else "")
+    message = _show_request(resource, place.child_name("queuedResources", resource_id), now)
+    window = window_of(resource.queueing_policy, now)
+
+    # A run lasts longer than 0 seconds, and a flex-start run at most seven days, as Google
+    # documents.
+    longest = MAX_FLEX_SECONDS if terms.provisioning_model == "flex_start" else float("inf")
+    if not 0 < terms.run_seconds <= longest and terms.run_seconds != float("inf"):
+        raise invalid_argument(
+            f'The field "RunDuration.MaxRunDuration" cannot be "{terms.run_seconds:g}s".'
+        )
+    if terms.run_until <= now:
+        raise invalid_argument('The field "RunDuration.TerminationTime" lies in the past.')
+
     record = QueuedRecord(
-        message=_show_request(resource, place.child_name("queuedResources", resource_id), now),
+        message=message,
         place=place,
         provisioning_model=model,
         slices=slices,
         created=now,
-        window=window_of(resource.queueing_policy, now),
-        terms=_check_terms(terms, now),
+        window=window,
+        terms=terms,
     )
     for slice_ in slices:
         if f"{place.zone}/{slice_.accelerator.name}" in config.closed_queues:
@@ -114,25 +127,24 @@ def _build_spec_slices(
     if model:
         asked.ClearField("scheduling_config")
     model = model or nodes.provisioning_model(asked)
-    for node_id in _node_ids(resource_id, spec):
+
+    if spec.HasField("node_id"):
+        node_ids = [str(spec.node_id)]
+    elif not multislice:
+        raise invalid_argument("Exactly one of node_id and multislice_params must be specified.")
+    else:
+        count = spec.multislice_params.node_count
+        if count <= 1:
+            raise invalid_argument(
+                f'The field "MultisliceParams.NodeCount" cannot be "{count}".'
+                " It must be greater than 1."
+            )
+        prefix = spec.multislice_params.node_id_prefix or resource_id
+        _check_id("MultisliceParams.NodeIdPrefix", prefix)
+        node_ids = [f"{prefix}-{index}" for index in range(count)]
+    for node_id in node_ids:
         check_node_id(node_id)
         yield Slice(place.child_name("nodes", node_id), asked, accelerator, multislice, model)
-
-
-def _node_ids(resource_id: str, spec: NodeMessage) -> list[str]:
-    if spec.HasField("node_id"):
-        return [str(spec.node_id)]
-    if not spec.HasField("multislice_params"):
-        raise invalid_argument("Exactly one of node_id and multislice_params must be specified.")
-    count = spec.multislice_params.node_count
-    if count <= 1:
-        raise invalid_argument(
-            f'The field "MultisliceParams.NodeCount" cannot be "{count}".'
-            " It must be greater than 1."
-        )
-    prefix = spec.multislice_params.node_id_prefix or resource_id
-    _check_id("MultisliceParams.NodeIdPrefix", prefix)
-    return [f"{prefix}-{index}" for index in range(count)]
 
 
 def _check_id(field: str, text: str) -> None:
@@ -141,21 +153,6 @@ def _check_id(field: str, text: str) -> None:
             f'The field "{field}" cannot be "{text[: MAX_ID + 1]}". It must match'
             f' the regular expression "^{QUEUED_RESOURCE_ID.pattern}$".'
         )
-
-
-def _check_terms(terms: Terms, now: float) -> Terms:
-    """Return the terms; raises ApiError for an invalid end of the run.
-
-    A run lasts longer than 0 seconds, and a flex-start run at most seven days, as Google documents.
-    """
-    longest = MAX_FLEX_SECONDS if terms.provisioning_model == "flex_start" else float("inf")
-    if not 0 < terms.run_seconds <= longest and terms.run_seconds != float("inf"):
-        raise invalid_argument(
-            f'The field "RunDuration.MaxRunDuration" cannot be "{terms.run_seconds:g}s".'
-        )
-    if terms.run_until <= now:
-        raise invalid_argument('The field "RunDuration.TerminationTime" lies in the past.')
-    return terms
 
 
 def _find_doom(record: QueuedRecord, config: Config, *, may_name_models: bool) -> ApiError | None:

@@ -117,18 +117,15 @@ def _to_json_body(kind: Any, key: str, path: list[str], values: list[str]) -> di
     field = next(spelled, None)
     if field is None or (len(path) > 1 and field.message_type is None):
         raise unknown_name(key)
-    if len(path) == 1:
-        return {field.json_name: _query_value(field, values)}
-    return {field.json_name: _to_json_body(field.message_type, key, path[1:], values)}
+    if len(path) > 1:
+        return {field.json_name: _to_json_body(field.message_type, key, path[1:], values)}
 
-
-def _query_value(field: Any, values: list[str]) -> object:
     if field.is_repeated:
-        return values
+        return {field.json_name: values}
     value = values[-1]
     if field.type == field.TYPE_BOOL:
-        return {"true": True, "false": False}.get(value.lower(), value)
+        return {field.json_name: {"true": True, "false": False}.get(value.lower(), value)}
     if field.type == field.TYPE_MESSAGE:
         # A field mask may have either spelling.
-        return re.sub(r"_([a-z])", lambda found: found[1].upper(), value)
-    return value
+        value = re.sub(r"_([a-z])", lambda found: found[1].upper(), value)
+    return {field.json_name: value}

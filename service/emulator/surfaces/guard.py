@@ -63,23 +63,21 @@ class Guard:
             host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
         except ValueError:
             host = ""
-        if host in self._allowed or _is_accepted(host, self._hosts):
+        is_accepted = host in self._allowed
+        match self._hosts:
+            case Hosts.ANY:
+                is_accepted = True
+            case Hosts.LOOPBACK:
+                is_accepted |= is_loopback(host)
+            case Hosts.LOCAL:
+                is_accepted |= _parse_address(host) is not None or (host != "" and "." not in host)
+        if is_accepted:
             return ""
         return (
             f"The emulator does not answer to the host name {host[:100]!r}, which a web page may"
             " have made to mean this machine. If you mean it, start the emulator with"
             f" --allow-host {host[:100]}"
         )
-
-
-def _is_accepted(host: str, hosts: Hosts) -> bool:
-    match hosts:
-        case Hosts.ANY:
-            return True
-        case Hosts.LOOPBACK:
-            return is_loopback(host)
-        case Hosts.LOCAL:
-            return _parse_address(host) is not None or (host != "" and "." not in host)
 
 
 def is_loopback(host: str) -> bool:

@@ -67,6 +67,14 @@ def build_app(
 
 
 def _list_control_routes(world: World) -> list[Route]:
+    async def answer_manifest(request: Request) -> Response:
+        name, reference = request.path_params["name"], request.path_params["reference"]
+        found = world.shelf.serve_manifest(world.config.registry, name, reference)
+        if found.delay_seconds:
+            await asyncio.sleep(found.delay_seconds)
+        headers = {"Docker-Content-Digest": found.digest} if found.digest else {}
+        return Response(found.body, found.status, headers, found.content_type)
+
     looks: list[tuple[str, str, Look]] = [
         ("GET", "state", lambda _: control.describe_state(world)),
         ("GET", "config", lambda _: control.read_config(world)),
@@ -91,7 +99,8 @@ def _list_control_routes(world: World) -> list[Route]:
         ("POST", "nodes/activity", control.set_activity),
     ]
     return [
-        Route("/_emulator/registry/v2/{name:path}/manifests/{reference}", _build_registry(world)),
+        # The endpoint of all container registries; a name begins with the registry's host.
+        Route("/_emulator/registry/v2/{name:path}/manifests/{reference}", answer_manifest),
         *(
             Route(f"/_emulator/{path}", _build_view(look), methods=[verb])
             for verb, path, look in looks
@@ -101,20 +110,6 @@ def _list_control_routes(world: World) -> list[Route]:
             for verb, path, act in acts
         ),
     ]
-
-
-def _build_registry(world: World) -> Callable[[Request], Any]:
-    """Return the endpoint of all container registries; a name begins with the registry's host."""
-
-    async def answer_manifest(request: Request) -> Response:
-        name, reference = request.path_params["name"], request.path_params["reference"]
-        found = world.shelf.serve_manifest(world.config.registry, name, reference)
-        if found.delay_seconds:
-            await asyncio.sleep(found.delay_seconds)
-        headers = {"Docker-Content-Digest": found.digest} if found.digest else {}
-        return Response(found.body, found.status, headers, found.content_type)
-
-    return answer_manifest
 
 
 def _build_view(look: Look) -> Callable[[Request], Any]:

@@ -91,6 +91,8 @@ def log_transition(world: World, transition: Transition) -> None:
 def _log_interruption(world: World, record: NodeRecord, before: str, after: str, at: float) -> None:
     """Write the entries of an interruption: one for a preempted or terminated node, and one for
     each machine of a node that was READY. The interruption also counts for the metric."""
+    place = record.place
+    audit: dict[str, Any]
     if after in TERMINATE_REASONS:
         method = "tpu.nodes.terminate"
         audit = {
@@ -101,15 +103,34 @@ def _log_interruption(world: World, record: NodeRecord, before: str, after: str,
             "authenticationInfo": {"principalEmail": SYSTEM},
             "metadata": {"terminateReason": TERMINATE_REASONS[after]},
         }
-        labels = {"project_id": record.place.project, "service": TPU_SERVICE, "method": method}
+        labels = {"project_id": place.project, "service": TPU_SERVICE, "method": method}
         sender = Sender(SYSTEM_LOG, {"type": "audited_resource", "labels": labels})
         logs.write_entry(world, record, sender, {"protoPayload": audit}, at, "INFO")
     if before != "READY":
         return
+
     event = EVENTS[after]
     record.activity.interruptions.append(Interruption(at, event.type, event.reason))
     for worker in range(record.accelerator.hosts):
-        _log_instance_event(world, record, worker, event, at)
+        name = Worker(record, worker).name
+        audit = {
+            "@type": AUDIT_TYPE,
+            "status": {"message": event.message},
+            "authenticationInfo": {"principalEmail": SYSTEM},
+            "serviceName": COMPUTE_SERVICE,
+            "methodName": event.method,
+            "resourceName": f"projects/{place.project}/zones/{place.zone}/instances/{name}",
+            "request": {"@type": f"type.googleapis.com/{event.method}"},
+        }
+        operation = {
+            "id": f"systemevent-{int(at * 1000)}-{record.message.id}-{worker}",
+            "producer": event.method,
+            "first": True,
+            "last": True,
+        }
+        payload = {"protoPayload": audit, "operation": operation}
+        sender = Sender(SYSTEM_LOG, logs.instance_resource(record, worker))
+        logs.write_entry(world, record, sender, payload, at, "INFO")
 
 
 def _log_call(
@@ -138,28 +159,3 @@ def _log_call(
     resource = {"type": "audited_resource", "labels": labels}
     severity = "ERROR" if failed else "NOTICE"
     logs.write_entry(world, record, Sender(ACTIVITY_LOG, resource), payload, at, severity)
-
-
-def _log_instance_event(
-    world: World, record: NodeRecord, worker: int, event: AuditEvent, at: float
-) -> None:
-    """Write the entry of one machine of a lost node."""
-    place, name = record.place, Worker(record, worker).name
-    audit = {
-        "@type": AUDIT_TYPE,
-        "status": {"message": event.message},
-        "authenticationInfo": {"principalEmail": SYSTEM},
-        "serviceName": COMPUTE_SERVICE,
-        "methodName": event.method,
-        "resourceName": f"projects/{place.project}/zones/{place.zone}/instances/{name}",
-        "request": {"@type": f"type.googleapis.com/{event.method}"},
-    }
-    operation = {
-        "id": f"systemevent-{int(at * 1000)}-{record.message.id}-{worker}",
-        "producer": event.method,
-        "first": True,
-        "last": True,
-    }
-    payload = {"protoPayload": audit, "operation": operation}
-    sender = Sender(SYSTEM_LOG, logs.instance_resource(record, worker))
-    logs.write_entry(world, record, sender, payload, at, "INFO")

@@ -67,7 +67,11 @@ def _compile_term(term: Term) -> Holds:
     if path[0] in TIMES and len(path) == 1:
         return _time_test(path[0], term)
     if path == ("severity",):
-        return _severity_test(term)
+        compare, name = _get_comparison(term), term.value.text.upper()
+        if name not in SEVERITIES and not (name.isdecimal() and len(name) <= MAX_DIGITS):
+            raise _filter_error(f"invalid severity {term.value.text}")
+        severity = SEVERITIES[name] if name in SEVERITIES else int(name)
+        return lambda entry: compare(SEVERITIES[entry.plain.get("severity", "DEFAULT")], severity)
     return _value_test(path, term)
 
 
@@ -76,14 +80,6 @@ def _time_test(field: str, term: Term) -> Holds:
     if field == "timestamp":
         return lambda entry: compare(entry.at, wanted)
     return lambda entry: compare(_parse_moment(entry.plain[field]), wanted)
-
-
-def _severity_test(term: Term) -> Holds:
-    compare, name = _get_comparison(term), term.value.text.upper()
-    if name not in SEVERITIES and not (name.isdecimal() and len(name) <= MAX_DIGITS):
-        raise _filter_error(f"invalid severity {term.value.text}")
-    wanted = SEVERITIES[name] if name in SEVERITIES else int(name)
-    return lambda entry: compare(SEVERITIES[entry.plain.get("severity", "DEFAULT")], wanted)
 
 
 def _value_test(path: tuple[str, ...], term: Term) -> Holds:

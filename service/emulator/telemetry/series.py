@@ -92,11 +92,28 @@ def _node_series(
     if not runs:
         return
     missing = world.config.telemetry.missing
-    where = record.place.zone, record.accelerator.generation, record.name
+    place = record.place
+    where = place.zone, record.accelerator.generation, record.name
     for worker in range(record.accelerator.hosts):
         if missing and is_silent(metric, (*where, f"worker-{worker}"), missing):
             continue
-        resource = _resource_labels(record, worker, metric)
+        instance = str(instance_id(record, worker))
+        if metric.resource == GCE_WORKER:
+            resource = {
+                "resource_container": place.project,
+                "location": place.zone,
+                "worker_id": instance,
+            }
+        elif metric.resource == GCE_INSTANCE:
+            resource = {"project_id": place.project, "zone": place.zone, "instance_id": instance}
+        else:
+            resource = {
+                "project_id": place.project,
+                "zone": place.zone,
+                "node_id": str(record.message.id),
+                "worker_id": str(worker),
+            }
+
         if metric.path == "instance/interruption_count":
             yield from _interruption_series(world, record, worker, resource)
             continue
@@ -105,25 +122,6 @@ def _node_series(
             yield Series(
                 labels, resource, _Sampled(world, metric, spots, resource, labels).list_points
             )
-
-
-def _resource_labels(record: NodeRecord, worker: int, metric: Metric) -> Labels:
-    place = record.place
-    if metric.resource == GCE_WORKER:
-        return {
-            "resource_container": place.project,
-            "location": place.zone,
-            "worker_id": str(instance_id(record, worker)),
-        }
-    if metric.resource == GCE_INSTANCE:
-        instance = str(instance_id(record, worker))
-        return {"project_id": place.project, "zone": place.zone, "instance_id": instance}
-    return {
-        "project_id": place.project,
-        "zone": place.zone,
-        "node_id": str(record.message.id),
-        "worker_id": str(worker),
-    }
 
 
 def _list_parts(

@@ -93,9 +93,23 @@ class Sku:
 
 def list_skus(service: str, prices: Prices) -> list[Sku]:
     """Return a service's SKUs sorted by id, with the price changes of the configuration."""
-    return [
-        _with_configured_prices(sku, prices) for sku in _list_all_skus() if sku.service == service
-    ]
+    listed = []
+    for sku in _list_all_skus():
+        if sku.service != service:
+            continue
+        fixed = prices.listed.get(sku.id, prices.listed.get(sku.description))
+        steps = sku.steps
+        if fixed is not None:
+            steps = (PriceStep(sku.steps[-1].at, fixed),)
+        elif sku.is_spot and prices.spot_price_changes:
+            later = [
+                PriceStep(change.at, change.usd)
+                for change in prices.spot_price_changes
+                if change.generation == sku.generation and change.region in sku.regions
+            ]
+            steps = tuple(sorted((*sku.steps, *later), key=lambda step: step.at))
+        listed.append(sku if steps is sku.steps else replace(sku, steps=steps))
+    return listed
 
 
 @cache
@@ -117,20 +131,6 @@ def _list_all_skus() -> tuple[Sku, ...]:
     return tuple(sorted([*_list_tpu_skus(), *legacy, *others], key=lambda sku: sku.id))
 
 
-def _with_configured_prices(sku: Sku, prices: Prices) -> Sku:
-    fixed = prices.listed.get(sku.id, prices.listed.get(sku.description))
-    if fixed is not None:
-        return replace(sku, steps=(PriceStep(sku.steps[-1].at, fixed),))
-    if not sku.is_spot or not prices.spot_price_changes:
-        return sku
-    later = [
-        PriceStep(change.at, change.usd)
-        for change in prices.spot_price_changes
-        if change.generation == sku.generation and change.region in sku.regions
-    ]
-    return replace(sku, steps=tuple(sorted((*sku.steps, *later), key=lambda step: step.at)))
-
-
 def _list_tpu_skus() -> Iterator[Sku]:
     for rate in parse_rates():
         family = "TPU7x" if rate.generation == "v7" else f"Tpu{_upper_first(rate.generation)}"
@@ -141,27 +141,26 @@ def _list_tpu_skus() -> Iterator[Sku]:
         if rate.spot:
             text = f"{family} attached to Spot Preemptible VMs running in {rate.place}"
             yield _make_tpu_sku(rate, text, "Preemptible", rate.spot)
-        yield from _list_look_alikes(rate, family)
 
-
-def _list_look_alikes(rate: Rate, family: str) -> Iterator[Sku]:
-    """Yield other offers of the same chip in the same place, such as commitments."""
-    short = family if rate.generation == "v7" else _upper_first(rate.generation)
-    shares = OLD_COMMITMENTS if rate.generation == "v4" else COMMITMENTS
-    if rate.generation in FLEX_START:
-        steps = (PriceStep(rate.on_demand.at, FLEX_START[rate.generation]),)
-        yield _make_tpu_sku(
-            rate, f"DWS Defined Duration {short} running in {rate.place}", "OnDemand", steps
-        )
-    for term, share in shares.items():
-        text = f"Commitment v1: {family} running in {rate.place} for {term}"
-        yield _make_tpu_sku(rate, text, USAGE_TYPES[term], (_scale_price(rate.on_demand, share),))
-    # Google's descriptions have two word orders.
-    what = f"{family} in" if rate.generation in {"v4", "v5p"} else f"{short} TPU in"
-    text = f"Reserved {what} {rate.place} in Calendar Mode"
-    yield _make_tpu_sku(rate, text, "OnDemand", (_scale_price(rate.on_demand, shares["1 Year"]),))
-    text = f"Capacity Optimized {family} running in {rate.place}"
-    yield _make_tpu_sku(rate, text, "OnDemand", (rate.on_demand,))
+        # Other offers of the same chip in the same place, such as commitments.
+        short = family if rate.generation == "v7" else _upper_first(rate.generation)
+        shares = OLD_COMMITMENTS if rate.generation == "v4" else COMMITMENTS
+        if rate.generation in FLEX_START:
+            steps = (PriceStep(rate.on_demand.at, FLEX_START[rate.generation]),)
+            yield _make_tpu_sku(
+                rate, f"DWS Defined Duration {short} running in {rate.place}", "OnDemand", steps
+            )
+        for term, share in shares.items():
+            text = f"Commitment v1: {family} running in {rate.place} for {term}"
+            steps = (_scale_price(rate.on_demand, share),)
+            yield _make_tpu_sku(rate, text, USAGE_TYPES[term], steps)
+        # Google's descriptions have two word orders.
+        what = f"{family} in" if rate.generation in {"v4", "v5p"} else f"{short} TPU in"
+        text = f"Reserved {what} {rate.place} in Calendar Mode"
+        steps = (_scale_price(rate.on_demand, shares["1 Year"]),)
+        yield _make_tpu_sku(rate, text, "OnDemand", steps)
+        text = f"Capacity Optimized {family} running in {rate.place}"
+        yield _make_tpu_sku(rate, text, "OnDemand", (rate.on_demand,))
 
 
 def _make_tpu_sku(

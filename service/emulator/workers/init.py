@@ -93,7 +93,25 @@ class Init:
         for order in orders:
             verb, _, name = order.decode().partition(" ")
             if verb == RUN:
-                self._run_script(name)
+                # As Compute Engine does: with bash, unless the script's first line names another.
+                reading, writing = os.pipe()
+                null = os.open(os.devnull, os.O_RDONLY)
+                pid = os.posix_spawnp(
+                    "bash",
+                    ["bash", "-c", f"./{name}"],
+                    os.environ,
+                    file_actions=[
+                        (os.POSIX_SPAWN_DUP2, null, 0),
+                        (os.POSIX_SPAWN_DUP2, writing, 1),
+                        (os.POSIX_SPAWN_DUP2, writing, 2),
+                    ],
+                    setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE],
+                )
+                os.close(writing)
+                os.close(null)
+                os.set_blocking(reading, False)
+                script = self.scripts[pid] = Script(name, reading)
+                self.selector.register(reading, selectors.EVENT_READ, script)
             elif verb == TERMINATE:
                 self.told_empty = False
                 signal_all(signal.SIGTERM)
@@ -101,27 +119,6 @@ class Init:
                 kill_all()
                 return False
         return True
-
-    def _run_script(self, name: str) -> None:
-        """Start a script as Compute Engine does: with bash, unless its first line names another."""
-        reading, writing = os.pipe()
-        null = os.open(os.devnull, os.O_RDONLY)
-        pid = os.posix_spawnp(
-            "bash",
-            ["bash", "-c", f"./{name}"],
-            os.environ,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, null, 0),
-                (os.POSIX_SPAWN_DUP2, writing, 1),
-                (os.POSIX_SPAWN_DUP2, writing, 2),
-            ],
-            setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE],
-        )
-        os.close(writing)
-        os.close(null)
-        os.set_blocking(reading, False)
-        script = self.scripts[pid] = Script(name, reading)
-        self.selector.register(reading, selectors.EVENT_READ, script)
 
     def _pass_on(self, script: Script) -> bool:
         """Report some output of a script and of its children; False if there is none."""

@@ -34,7 +34,19 @@ def facts_of(world: World, request: NodeMessage) -> Mapping[str, str]:
     }
     queued_id = getattr(request, "queued_resource_id", "") or path.get("queuedResources", "")
     if queued_id:
-        return facts | _describe_queued(world, parent, queued_id, queued)
+        facts |= {
+            "name": f"{parent}/queuedResources/{queued_id}",
+            "queued_resource_id": queued_id,
+        }
+        known = world.queue.records.get(facts["name"])
+        if known is not None:
+            model = {"provisioning_model": known.provisioning_model}
+            return facts | node_facts(known.slices[0].asked) | model
+        if queued is None or not queued.tpu.node_spec:
+            return facts
+        spec = queued.tpu.node_spec[0]
+        model = {"provisioning_model": model_of(queued), "node_id": spec.node_id}
+        return facts | node_facts(spec.node) | model
     record = world.nodes.get(facts["name"])
     if record is not None:
         queued_id = record.queued_resource.rpartition("/")[2]
@@ -48,23 +60,6 @@ def resource_of(request: NodeMessage) -> str:
     names = getattr(request, "resource_names", ())
     log_owner = names[0] if names else getattr(request, "log_name", "")
     return str(name or getattr(request, "parent", "") or log_owner)
-
-
-def _describe_queued(
-    world: World, parent: str, queued_id: str, asked: NodeMessage
-) -> dict[str, str]:
-    """Return the facts of an existing or requested queued resource and of its first node."""
-    name = f"{parent}/queuedResources/{queued_id}"
-    record = world.queue.records.get(name)
-    facts = {"name": name, "queued_resource_id": queued_id}
-    if record is not None:
-        model = {"provisioning_model": record.provisioning_model}
-        return facts | node_facts(record.slices[0].asked) | model
-    if asked is None or not asked.tpu.node_spec:
-        return facts
-    spec = asked.tpu.node_spec[0]
-    model = {"provisioning_model": model_of(asked), "node_id": spec.node_id}
-    return facts | node_facts(spec.node) | model
 
 
 def record_facts(record: NodeRecord) -> dict[str, str]:

@@ -46,11 +46,6 @@ INSPECT_OPTIONS = declare_options("size", "format type", "f=format s=size")
 Matches = Callable[[Container, State, str], bool]
 
 
-def _has_label(container: Container, wanted: str) -> bool:
-    name, given, value = wanted.partition("=")
-    return name in container.labels and (not given or container.labels[name] == value)
-
-
 FILTERS: dict[str, Matches] = {
     "name": lambda container, _, value: value.strip("^$/") in container.name,
     "id": lambda container, _, value: container.id.startswith(value),
@@ -59,7 +54,9 @@ FILTERS: dict[str, Matches] = {
     "ancestor": lambda container, _, value: (
         value in {container.image, container.image.rpartition(":")[0]}
     ),
-    "label": lambda container, _, value: _has_label(container, value),
+    "label": lambda container, _, wanted: any(
+        wanted in {name, f"{name}={value}"} for name, value in container.labels.items()
+    ),
 }
 
 
