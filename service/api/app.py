@@ -97,7 +97,11 @@ def create_app(services: Services, admin_token: str | None, *, at_once: int = 16
     forbids. The dashboard has a page at that path. The guard limits bodies, because FastAPI's
     answer to a body that is too large is no problem document.
     """
-    registry, counting = _make_registries()
+    registry = counting = CollectorRegistry()
+    if _SHARED_COUNTS in os.environ:
+        # With several processes on one socket, /metrics adds up the requests that each counts.
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        counting = CollectorRegistry()
     registry.register(FleetCollector(services.health))
     registry.register(OrphanCollector(services.orphans))
     registry.register(SpendCollector(services.costs, services.forecasts, services.budgets))
@@ -140,16 +144,6 @@ def _build_routes() -> tuple[BaseRoute, ...]:
     for module in _WITH_ROUTES:
         router.include_router(module.router)
     return tuple(router.routes)
-
-
-def _make_registries() -> tuple[CollectorRegistry, CollectorRegistry]:
-    """The registry of /metrics, and the one in which this process counts its requests. With several
-    processes on one socket, the first adds up the counts of all of them."""
-    shown = CollectorRegistry()
-    if _SHARED_COUNTS not in os.environ:
-        return shown, shown
-    MultiProcessCollector(shown)  # type: ignore[no-untyped-call]
-    return shown, CollectorRegistry()
 
 
 @asynccontextmanager

@@ -61,7 +61,22 @@ class MailMessenger:
         other addresses get the message."""
         if not to.emails:
             raise InvalidRequest("the recipient has no address that can be written to")
-        message = self._build_message(one, to, now)
+
+        message = EmailMessage()
+        try:
+            message["From"] = self._sender
+            message["To"] = ", ".join(to.emails)
+            message["Subject"] = one.subject
+            # The creation time, so that a repetition is the same message (RFC 5322, 3.6.1).
+            message["Date"] = format_datetime(datetime.fromtimestamp(one.created_at, UTC))
+            message["Message-ID"] = f"<{one.id}@tpu-steward>"
+            message["X-Steward-Delivery"] = one.id
+            message["X-Steward-Timestamp"] = to_rfc3339(now)
+            message["Auto-Submitted"] = "auto-generated"
+        except ValueError as error:
+            raise InvalidRequest(f"the message has a header that cannot be: {error}") from None
+        message.set_content(text_of(one.body))
+
         try:
             with self._connect_relay() as server:
                 if self._relay.user:
@@ -79,23 +94,6 @@ class MailMessenger:
             for address, (code, reason) in refused.items()
         ]
         return f"the mail server {self._relay.host} refuses {', '.join(reasons)}"
-
-    def _build_message(self, one: Notification, to: Recipient, now: int) -> EmailMessage:
-        message = EmailMessage()
-        try:
-            message["From"] = self._sender
-            message["To"] = ", ".join(to.emails)
-            message["Subject"] = one.subject
-            # The creation time, so that a repetition is the same message (RFC 5322, 3.6.1).
-            message["Date"] = format_datetime(datetime.fromtimestamp(one.created_at, UTC))
-            message["Message-ID"] = f"<{one.id}@tpu-steward>"
-            message["X-Steward-Delivery"] = one.id
-            message["X-Steward-Timestamp"] = to_rfc3339(now)
-            message["Auto-Submitted"] = "auto-generated"
-        except ValueError as error:
-            raise InvalidRequest(f"the message has a header that cannot be: {error}") from None
-        message.set_content(text_of(one.body))
-        return message
 
     def _connect_relay(self) -> smtplib.SMTP:
         relay = self._relay

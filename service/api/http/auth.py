@@ -46,7 +46,9 @@ class Auth:
         """Pass requests with the token, requests for public paths, and heartbeats with a token."""
         if (
             scope["type"] == "lifespan"
-            or _is_public(scope["path"])
+            or scope["path"] in PUBLIC
+            or scope["path"].startswith(_STATIC)
+            or _LINK.fullmatch(scope["path"]) is not None
             or hmac.compare_digest(_read_token(scope), self._token)
             or heartbeat_token_of(scope) is not None
         ):
@@ -102,11 +104,6 @@ def _parse_authorization(scope: Scope) -> tuple[bytes, bytes]:
             scheme, _, secret = value.partition(b" ")
             return scheme.lower(), secret
     return b"", b""
-
-
-def _is_public(path: str) -> bool:
-    """Whether the path needs no token."""
-    return path in PUBLIC or path.startswith(_STATIC) or _LINK.fullmatch(path) is not None
 
 
 def _read_token(scope: Scope) -> bytes:

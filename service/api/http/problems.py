@@ -233,7 +233,17 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         case 404:
             detail = "no resource has this path; GET /openapi.json lists the paths"
         case 405:
-            headers["Allow"] = ", ".join(_list_allowed_methods(request))
+            there = [
+                (route.path or "", route.methods)
+                for route in iter_route_contexts(request.app.routes)
+                if route.methods and route.path_regex.match(scope["path"])
+            ]
+            # For `/nodes/x:stop` only the methods of the verb are allowed, although the path also
+            # matches a node named `x:stop`.
+            verbs = [methods for path, methods in there if "}:" in path]
+            allowed = set().union(*(verbs or (methods for _, methods in there)))
+            allowed |= {"HEAD"} if "GET" in allowed else set()
+            headers["Allow"] = ", ".join(sorted(allowed))
             detail = f"{request.method[:20]} is not allowed here; use {headers['Allow']}"
         case 408:
             detail = "the request body arrived too slowly; send the request again"
@@ -242,20 +252,6 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
         case _:
             pass
     return make_problem(scope, kind, detail, headers=headers)
-
-
-def _list_allowed_methods(request: Request) -> list[str]:
-    """Methods of all routes at this path. For `/nodes/x:stop` only those of the verb, although the
-    path also matches a node named `x:stop`."""
-    routes = iter_route_contexts(request.app.routes)
-    there = [
-        (route.path or "", route.methods)
-        for route in routes
-        if route.methods and route.path_regex.match(request.scope["path"])
-    ]
-    verbs = [methods for path, methods in there if "}:" in path]
-    found = set().union(*(verbs or (methods for _, methods in there)))
-    return sorted(found | {"HEAD"} if "GET" in found else found)
 
 
 async def _answer_invalid_request(request: Request, error: Exception) -> Response:

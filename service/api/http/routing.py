@@ -50,8 +50,28 @@ class OneThreadRoute(APIRoute):
         def run_endpoint(values: dict[str, Any]) -> object:
             so_far: Response = values[name] if named else values.pop(name)
             found = endpoint(**values)
-            is_ready = self._adapter is None or isinstance(found, Response)
-            return found if is_ready else self._build_response(found, so_far)
+            adapter = self._adapter
+            if adapter is None or isinstance(found, Response):
+                return found
+            try:
+                value = adapter.validate_python(found, from_attributes=True)
+            except ValidationError as error:
+                # The result does not match the response model.
+                raise ResponseValidationError(errors=error.errors(), body=found) from error
+            content = adapter.dump_json(
+                value,
+                include=self.response_model_include,
+                exclude=self.response_model_exclude,
+                by_alias=self.response_model_by_alias,
+                exclude_unset=self.response_model_exclude_unset,
+                exclude_defaults=self.response_model_exclude_defaults,
+                exclude_none=self.response_model_exclude_none,
+            )
+            status = so_far.status_code or self.status_code or 200
+            body = b"" if status in _NO_BODY else content
+            made = Response(body, status, media_type="application/json")
+            made.raw_headers.extend(so_far.raw_headers)
+            return made
 
         @wraps(endpoint)
         async def run_in_thread(**values: Any) -> object:
@@ -63,29 +83,6 @@ class OneThreadRoute(APIRoute):
             signature = signature.replace(parameters=[*kept, added])
         run_in_thread.__signature__ = signature  # type: ignore[attr-defined]
         return run_in_thread
-
-    def _build_response(self, found: object, so_far: Response) -> Response:
-        """The response for the result of the function. Raises ResponseValidationError for a result
-        that does not match the response model."""
-        assert self._adapter is not None
-        try:
-            value = self._adapter.validate_python(found, from_attributes=True)
-        except ValidationError as error:
-            raise ResponseValidationError(errors=error.errors(), body=found) from error
-        content = self._adapter.dump_json(
-            value,
-            include=self.response_model_include,
-            exclude=self.response_model_exclude,
-            by_alias=self.response_model_by_alias,
-            exclude_unset=self.response_model_exclude_unset,
-            exclude_defaults=self.response_model_exclude_defaults,
-            exclude_none=self.response_model_exclude_none,
-        )
-        status = so_far.status_code or self.status_code or 200
-        body = b"" if status in _NO_BODY else content
-        made = Response(body, status, media_type="application/json")
-        made.raw_headers.extend(so_far.raw_headers)
-        return made
 
 
 Router = partial(APIRouter, route_class=OneThreadRoute)

@@ -61,14 +61,6 @@ def _describe_error(error: Mapping[str, Any], endpoint: Callable[..., Any] | Non
         return describe_unknown(noun, str(loc[-1]), () if model is None else model.model_fields)
     if len(loc) > 1 and error["type"] != "missing" and error.get("input", loc) is None:
         return "cannot be null; leave it out, or give a value"
-    if (message := _describe_length(error)) is not None:
-        return message
-    text = _SHORTER.get(error["type"], str(error["msg"]))
-    return text.removeprefix("Value error, ").replace("Input should", "should")[: 4 * _SHOWN]
-
-
-def _describe_length(error: Mapping[str, Any]) -> str | None:
-    """Message for the wrong length of a text. None for any other error."""
     facts = error.get("ctx", {})
     is_text = error["type"].startswith("string_") or facts.get("field_type") == "Value"
     if is_text and "min_length" in facts:
@@ -76,7 +68,8 @@ def _describe_length(error: Mapping[str, Any]) -> str | None:
         return "should not be empty" if least == 1 else f"should have at least {least} characters"
     if is_text and "max_length" in facts:
         return f"should have at most {facts['max_length']} characters"
-    return None
+    text = _SHORTER.get(error["type"], str(error["msg"]))
+    return text.removeprefix("Value error, ").replace("Input should", "should")[: 4 * _SHOWN]
 
 
 def _find_root_model(

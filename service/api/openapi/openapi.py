@@ -51,7 +51,15 @@ def correct_document(document: dict[str, Any], *, guarded: bool) -> dict[str, An
                 operation["requestBody"]["content"][JSON]["example"] = BODIES[identifier]
             operation["responses"] = _build_responses(method, operation, guarded=guarded)
             if guarded and path not in PUBLIC:
-                operation["security"] = _list_tokens(method, path, identifier)
+                # Any one of these tokens is enough.
+                tokens = {
+                    "token": True,
+                    "password": method.upper() in SAFE_METHODS or not path.startswith("/v1/"),
+                    "heartbeat": identifier == HEARTBEAT,
+                }
+                operation["security"] = [
+                    {name: []} for name, is_taken in tokens.items() if is_taken
+                ]
             elif guarded:
                 del operation["responses"]["401"]
     components["securitySchemes"] = SECURITY_SCHEMES
@@ -66,16 +74,6 @@ def correct_document(document: dict[str, Any], *, guarded: bool) -> dict[str, An
         schema["title"] = name
     _drop_titles(document["paths"], is_map=True)
     return document
-
-
-def _list_tokens(method: str, path: str, name: str) -> list[dict[str, list[str]]]:
-    """The tokens that the operation takes. Any one of them is enough."""
-    found = [{"token": list[str]()}]
-    if method.upper() in SAFE_METHODS or not path.startswith("/v1/"):
-        found.append({"password": []})
-    if name == HEARTBEAT:
-        found.append({"heartbeat": []})
-    return found
 
 
 def _build_responses(method: str, operation: dict[str, Any], *, guarded: bool) -> dict[str, Any]:
