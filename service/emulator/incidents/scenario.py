@@ -90,10 +90,27 @@ def scenario_of(script: Mapping[str, Any]) -> Scenario:
     steps = script.get("step", [])
     if not isinstance(steps, list):
         raise invalid_value("steps are written as [[step]]")
-    numbered = enumerate(steps, start=1)
-    return Scenario(
-        script.get("config", {}), tuple(_parse_step(raw, number) for number, raw in numbered)
-    )
+    parsed = []
+    for number, raw in enumerate(steps, start=1):
+        where = f"step {number}"
+        if not isinstance(raw, Mapping):
+            raise invalid_value(f"{where} must be a table")
+        actions = sorted(set(raw) - set(WHEN))
+        if len(actions) != 1 or actions[0] not in ACTIONS:
+            raise invalid_value(f"{where} must say one thing to do, of: {', '.join(ACTIONS)}")
+        action = actions[0]
+        order = raw[action] if isinstance(raw[action], Mapping) else {}
+        # A fault has its own match, whose keys its parser checks.
+        if action == "fault":
+            parsed.append(ScenarioStep(action, order, {}, 0, **_parse_times(raw, where)))
+            continue
+        match = order.get("match", {})
+        if not isinstance(match, Mapping) or set(match) - set(FACTS):
+            raise invalid_value(f"{where}: match must be a table of {', '.join(FACTS)}")
+        kept = {key: value for key, value in order.items() if key not in SELECTION}
+        count = parse_integer(order.get("count", 1), f"{where}: count")
+        parsed.append(ScenarioStep(action, kept, match, count, **_parse_times(raw, where)))
+    return Scenario(script.get("config", {}), tuple(parsed))
 
 
 def start_scenario(world: World, scenario: Scenario) -> None:
@@ -176,29 +193,6 @@ def _is_match(record: NodeRecord, match: Mapping[str, object]) -> bool:
     return all(
         facts.get(key, "") in (wanted if isinstance(wanted, list) else [wanted])
         for key, wanted in match.items()
-    )
-
-
-def _parse_step(raw: object, number: int) -> ScenarioStep:
-    where = f"step {number}"
-    if not isinstance(raw, Mapping):
-        raise invalid_value(f"{where} must be a table")
-    actions = sorted(set(raw) - set(WHEN))
-    if len(actions) != 1 or actions[0] not in ACTIONS:
-        raise invalid_value(f"{where} must say one thing to do, of: {', '.join(ACTIONS)}")
-    action = actions[0]
-    order = raw[action] if isinstance(raw[action], Mapping) else {}
-    match = order.get("match", {})
-    if action == "fault":
-        return ScenarioStep(action, order, {}, 0, **_parse_times(raw, where))
-    if not isinstance(match, Mapping) or set(match) - set(FACTS):
-        raise invalid_value(f"{where}: match must be a table of {', '.join(FACTS)}")
-    return ScenarioStep(
-        action,
-        {key: value for key, value in order.items() if key not in SELECTION},
-        match,
-        parse_integer(order.get("count", 1), f"{where}: count"),
-        **_parse_times(raw, where),
     )
 
 

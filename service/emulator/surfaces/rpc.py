@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from service.emulator.api.calls.dispatch import CallStream, Method, answer_bytes
+from service.emulator.api.calls.dispatch import Method, answer_bytes
 from service.emulator.api.calls.field_masks import HEADER
 from service.emulator.api.methods import SERVICES
 from service.emulator.permissions import token_of
@@ -30,8 +30,6 @@ OPTIONS = [
 STREAM_SECONDS = 0.1
 
 Context = grpc.aio.ServicerContext[bytes, Message]
-Streaming = Callable[[AsyncIterator[bytes], Context], AsyncIterator[Message]]
-OpenStream = Callable[[World, Message], CallStream]
 
 
 def build_server(world: World) -> grpc.aio.Server:
@@ -56,31 +54,15 @@ def _build_handler(world: World, method: Method) -> grpc.RpcMethodHandler[bytes,
     async def answer_request(raw: bytes, context: Context) -> Message:
         return await _answer_call(world, method, raw, context)
 
-    if method.stream is not None:
-        return grpc.stream_stream_rpc_method_handler(
-            _build_stream(world, method, method.stream),
-            request_deserializer=None,
-            response_serializer=method.response.SerializeToString,
-        )
-    return grpc.unary_unary_rpc_method_handler(
-        answer_request,
-        request_deserializer=None,
-        response_serializer=method.response.SerializeToString,
-    )
-
-
-def _build_stream(world: World, method: Method, stream: OpenStream) -> Streaming:
-    """Return a function that answers the first request, then sends messages until the caller ends.
-
-    The stream continues when the caller has no more requests to send.
-    """
-
     async def stream_messages(
         requests: AsyncIterator[bytes], context: Context
     ) -> AsyncIterator[Message]:
+        """Answer the first request, then send messages until the caller ends the stream, which
+        continues when the caller has no more requests to send."""
         raw = await anext(aiter(requests), b"")
         first = await _answer_call(world, method, raw, context)
-        opened = stream(world, method.request.FromString(raw))
+        assert method.stream is not None
+        opened = method.stream(world, method.request.FromString(raw))
         try:
             # Google's client waits for a response before it returns the stream to its caller.
             yield first
@@ -92,7 +74,17 @@ def _build_stream(world: World, method: Method, stream: OpenStream) -> Streaming
         finally:
             opened.close()
 
-    return stream_messages
+    if method.stream is not None:
+        return grpc.stream_stream_rpc_method_handler(
+            stream_messages,
+            request_deserializer=None,
+            response_serializer=method.response.SerializeToString,
+        )
+    return grpc.unary_unary_rpc_method_handler(
+        answer_request,
+        request_deserializer=None,
+        response_serializer=method.response.SerializeToString,
+    )
 
 
 async def _answer_call(world: World, method: Method, raw: bytes, context: Context) -> Message:

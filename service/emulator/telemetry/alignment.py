@@ -123,7 +123,12 @@ def reduce_lines(lines: list[Line], asked: Aggregation) -> list[Line]:
         return lines
     groups: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in lines:
-        groups[tuple(_find_label(line, field) for field in asked.group_by)].append(line)
+        key = []
+        for field in asked.group_by:
+            owner, _, rest = field.partition(".")
+            labels = line.metric if owner == "metric" else line.resource
+            key.append(labels.get(rest.partition(".")[2], ""))
+        groups[tuple(key)].append(line)
     name = asked.reducer.removeprefix("REDUCE_")
     reduced = []
     for _, group in sorted(groups.items()):
@@ -145,12 +150,6 @@ def reduce_lines(lines: list[Line], asked: Aggregation) -> list[Line]:
             )
         )
     return reduced
-
-
-def _find_label(line: Line, field: str) -> str:
-    owner, _, rest = field.partition(".")
-    labels = line.metric if owner == "metric" else line.resource
-    return labels.get(rest.partition(".")[2], "")
 
 
 def _keep_grouped(labels: Labels, owner: str, group_by: tuple[str, ...]) -> Labels:

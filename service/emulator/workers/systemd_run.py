@@ -123,7 +123,15 @@ def unit_of(options: Options, command: list[str]) -> Unit:
     for key in ("RestartSec", "StartLimitIntervalSec"):
         parse_seconds(properties[key])
     int(properties["StartLimitBurst"])
-    program = _find_program(command[0])
+    places = [""] if "/" in command[0] else os.environ.get("PATH", "").split(":")
+    paths = (
+        os.path.join(place, command[0]) if place else command[0]  # noqa: PTH118 - a name as it is
+        for place in places
+    )
+    runnable = (path for path in paths if os.access(path, os.X_OK) and Path(path).is_file())
+    program = next(runnable, None)
+    if program is None:
+        raise Failed(f"Failed to find executable {command[0]}: No such file or directory")
     environment = {
         key: value
         for key, value in os.environ.items()
@@ -188,15 +196,6 @@ def start_unit(args: list[str]) -> int:
 def write_error(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
-
-
-def _find_program(name: str) -> str:
-    places = [""] if "/" in name else os.environ.get("PATH", "").split(":")
-    for place in places:
-        path = os.path.join(place, name) if place else name  # noqa: PTH118 - a name as it is
-        if os.access(path, os.X_OK) and Path(path).is_file():
-            return path
-    raise Failed(f"Failed to find executable {name}: No such file or directory")
 
 
 def _list_session(session: int) -> list[int]:

@@ -49,6 +49,9 @@ def play_container(container: Container, begun: Callable[[], None]) -> int:
     try:
         _handle_signals(deaf=plan.deaf)
         begun()
+        if plan.needs_privileged and not is_set(container.options, "privileged"):
+            _write_line(NO_DEVICE, sys.stderr.fileno())
+            return 1
         return _run_plan(container, plan, speed)
     except Told as told:
         _handle_signals(deaf=True)
@@ -57,9 +60,6 @@ def play_container(container: Container, begun: Callable[[], None]) -> int:
 
 
 def _run_plan(container: Container, plan: ContainerPlan, speed: float) -> int:
-    if plan.needs_privileged and not is_set(container.options, "privileged"):
-        _write_line(NO_DEVICE, sys.stderr.fileno())
-        return 1
     # An open device file means that the chips are in use, as by a training.
     devices = os.environ.get("EMULATOR_DEVICES", "")
     paths = [*Path(devices).glob("vfio/*"), *Path(devices).glob("accel*")] if devices else []
@@ -72,7 +72,12 @@ def _run_plan(container: Container, plan: ContainerPlan, speed: float) -> int:
         elif plan.bytes_per_second:
             _write_flood(plan, speed)
         else:
-            _write_lines(container, plan, speed)
+            began = time.monotonic()
+            image = container.image.rpartition("/")[2]
+            for number in range(1, plan.lines + 1):
+                _sleep_until(began + min(number * plan.every, plan.seconds) / speed)
+                _write_line(f"{image}: line {number} of {plan.lines}")
+            _sleep_until(began + plan.seconds / speed)
     except checkpoints.CheckpointRefused as error:
         _write_line(str(error), sys.stderr.fileno())
         return 1
@@ -82,15 +87,6 @@ def _run_plan(container: Container, plan: ContainerPlan, speed: float) -> int:
     if plan.out_of_memory:
         os.kill(os.getpid(), signal.SIGKILL)
     return plan.exit_code
-
-
-def _write_lines(container: Container, plan: ContainerPlan, speed: float) -> None:
-    began = time.monotonic()
-    what = container.image.rpartition("/")[2]
-    for number in range(1, plan.lines + 1):
-        _sleep_until(began + min(number * plan.every, plan.seconds) / speed)
-        _write_line(f"{what}: line {number} of {plan.lines}")
-    _sleep_until(began + plan.seconds / speed)
 
 
 def _train_steps(plan: ContainerPlan, speed: float, number: str) -> None:
