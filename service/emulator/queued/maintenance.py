@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from service.emulator.errors import invalid_argument, wrong_state
 from service.emulator.faults.faults import Effects
-from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.queued import members
 from service.emulator.wire import NodeMessage, copy_message
 from service.emulator.world import lifecycle
@@ -20,14 +19,21 @@ VERB = "performMaintenanceQueuedResource"
 def perform_maintenance(
     world: World, record: QueuedRecord, names: Sequence[str], at: float, effects: Effects
 ) -> NodeMessage:
-    """Start the announced maintenance of the named nodes, or of all; raises ApiError.
+    """Start the announced maintenance of the nodes with these names, full or short, or of all;
+    raises ApiError.
 
     If one node cannot be maintained, none is. The operation ends after the repair time, even if a
     node is preempted or deleted before.
     """
     if record.state != "ACTIVE":
         raise wrong_state(VERB, record.state)
-    chosen = _choose_nodes(world, record, names)
+    nodes = {node.name: node for node in members.list_nodes(world, record)}
+    prefix = record.place.child_name("nodes", "")
+    full = [name if "/" in name else f"{prefix}{name}" for name in dict.fromkeys(names)]
+    unknown = [name for name in full if name not in nodes]
+    if unknown:
+        raise invalid_argument(f'"{unknown[0]}" is not a node of {record.name}.')
+    chosen = [nodes[name] for name in full] or list(nodes.values())
     for node in chosen:
         require_startable(node)
         if node.state != "READY" or node.is_busy:
@@ -47,16 +53,3 @@ def perform_maintenance(
     due = at + world.config.seconds_for("repair")
     world.timeline.schedule_event(due, operation.name, "maintained", end_maintenance)
     return operation
-
-
-def _choose_nodes(world: World, record: QueuedRecord, names: Sequence[str]) -> list[NodeRecord]:
-    """Return the nodes with these names, full or short; all if there are none. Raises ApiError."""
-    nodes = {node.name: node for node in members.list_nodes(world, record)}
-    if not names:
-        return list(nodes.values())
-    prefix = record.place.child_name("nodes", "")
-    full = [name if "/" in name else f"{prefix}{name}" for name in dict.fromkeys(names)]
-    for name in full:
-        if name not in nodes:
-            raise invalid_argument(f'"{name}" is not a node of {record.name}.')
-    return [nodes[name] for name in full]

@@ -183,7 +183,16 @@ class World:
             self.stale_reads.remove_name(record.name)
             self.past.append(record)
         record.activity.follow_state(before, state, at)
-        freed = self._count_usage(record, before, state)
+
+        # The nodes of a queued resource are part of its quota, from its creation to its end.
+        has_own_quota = not record.queued_resource
+        chips = {kind_of(record): record.accelerator.chips}
+        if has_own_quota and not before:
+            self.holdings.take_chips(record.place.project, chips)
+        if has_own_quota and not state:
+            self.holdings.give_back(record.place.project, chips)
+        freed = self.hardware.count_change(record, state)
+
         transition = Transition(
             at=at,
             name=record.name,
@@ -215,17 +224,6 @@ class World:
         """Notify observers that a node was updated."""
         for on_metadata in self.on_metadata:
             on_metadata(record, at)
-
-    def _count_usage(self, record: NodeRecord, before: str, after: str) -> bool:
-        """Count quota and hardware for a change of state. Returns whether hardware became free."""
-        # The nodes of a queued resource are part of its quota, from its creation to its end.
-        if not record.queued_resource:
-            chips = {kind_of(record): record.accelerator.chips}
-            if not before:
-                self.holdings.take_chips(record.place.project, chips)
-            if not after:
-                self.holdings.give_back(record.place.project, chips)
-        return self.hardware.count_change(record, after)
 
     def _look_for_room(self, at: float) -> None:
         """Check for waiting queued resources whether there is hardware, after the present event."""
