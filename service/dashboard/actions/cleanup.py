@@ -19,7 +19,6 @@ from service.dashboard.actions.page import (
 from service.dashboard.kit.figures import Fact, format_count, format_money, to_moment
 from service.dashboard.kit.visible_text import escape_invisible
 from service.domain.errors import Rejected
-from service.domain.idle.plan import CleanupPlan
 
 PAGE = "/cleanup"
 CALLER = "caller"
@@ -63,6 +62,18 @@ def build_apply_page(services: Services, form: Form) -> ActionPage:
     ]
     if plan.held_by:
         facts.append(Fact("Holds the daemon", ", ".join(plan.held_by).replace("_", " ")))
+    ordered = sorted(plan.entries, key=lambda entry: (-(entry.hourly or 0), entry.node_id))
+    rows = tuple(
+        (
+            escape_invisible(entry.name),
+            entry.action,
+            escape_invisible(entry.reason),
+            UNKNOWN_PRICE if entry.hourly is None else format_money(entry.hourly),
+        )
+        for entry in ordered
+    )
+    heads = ("Node", "Action", "Reason", "Per hour")
+    table = ActionTable("Nodes of the plan", heads, rows, frozenset({3}))
     return ActionPage(
         heading="Apply the plan?",
         button=f"Apply to {format_count(number, 'node')}",
@@ -72,7 +83,7 @@ def build_apply_page(services: Services, form: Form) -> ActionPage:
             "The plan is applied as a whole at once. Rails, grace and mode do not hold it back.",
         ),
         facts=tuple(facts),
-        tables=_build_tables(plan),
+        tables=(table,) if rows else (),
         hidden=(("project", plan.project), ("plan_id", plan.id)),
         confirmation=Confirmation("the number of nodes", str(number)),
         is_alarm=True,
@@ -159,23 +170,6 @@ def close_breaker(services: Services, form: Form) -> ActionResult:
     """Close the breaker of a project."""
     services.cleanup.close_breaker(form.get_text("project"), CALLER, _read_reason(form))
     return ActionResult(PAGE, f"The breaker of {_name_project(form)} is closed.")
-
-
-def _build_tables(plan: CleanupPlan) -> tuple[ActionTable, ...]:
-    if not plan.entries:
-        return ()
-    ordered = sorted(plan.entries, key=lambda entry: (-(entry.hourly or 0), entry.node_id))
-    rows = tuple(
-        (
-            escape_invisible(entry.name),
-            entry.action,
-            escape_invisible(entry.reason),
-            UNKNOWN_PRICE if entry.hourly is None else format_money(entry.hourly),
-        )
-        for entry in ordered
-    )
-    heads = ("Node", "Action", "Reason", "Per hour")
-    return (ActionTable("Nodes of the plan", heads, rows, frozenset({3})),)
 
 
 def _list_projects(services: Services) -> Sequence[str]:

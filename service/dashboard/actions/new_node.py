@@ -74,11 +74,36 @@ def build_new_node_page(services: Services, form: Form, bodies: Bodies) -> Actio
     if form.get_text(_STEP) != REVIEW:
         return _build_request_form(services).with_typed(form)
     try:
-        return _build_review(services, form, bodies)
+        said = read_request(form)
+        wanted, _ = bodies.parse_node(said, form.read_key())
+        who = {name: said[name] for name in ("project", "team", "owner", "labels") if name in said}
+        caller = bodies.parse_caller(who)
+        found = services.estimates.estimate(
+            wanted, wanted.provisioning_model, wanted.ttl_seconds or HOUR, caller
+        )
+        refusal, tried = "", None
+        try:
+            # A form that is sent is not tried out: its node, and so its name, may exist by now.
+            tried = None if FIELD in form else services.nodes.try_out(wanted)
+        except BudgetExceeded as error:
+            refusal = f"A budget refuses this node: {sentence_of(error)}"
+        fields = [(name, text) for name in form.fields for text in form.list_values(name)]
+        kept = [each for each in fields if each[0] not in {FIELD, KEY, _STEP}]
+        warnings = () if tried is None else (*tried.warnings, *tried.policy.warnings)
+        return ActionPage(
+            heading="Create this node?",
+            button="Create the node",
+            back=(f"{PATH}?{urlencode(kept)}", "Change the request"),
+            sentences=tuple(f"Note: {each}." for each in warnings),
+            facts=tuple(_iter_facts(said, found, tried, wanted.ttl_seconds)),
+            tables=tuple(_iter_tables(found, tried, wanted.ttl_seconds)),
+            hidden=(*kept, (_STEP, REVIEW), (KEY, form.read_key())),
+            refusal=refusal,
+        )
     except (Rejected, Conflict) as error:
         problem = f"This node cannot be created: {sentence_of(error)}"
-        found = list_field_errors(error) or {_FIELD_OF_ERROR.get(type(error), ""): str(error)}
-        errors = {_FIELD_OF.get(name, name): text for name, text in found.items()}
+        reasons = list_field_errors(error) or {_FIELD_OF_ERROR.get(type(error), ""): str(error)}
+        errors = {_FIELD_OF.get(name, name): text for name, text in reasons.items()}
         page = _build_request_form(services).with_typed(form).with_problem(problem, errors)
         return replace(page, status=status_of(error))
 
@@ -186,37 +211,6 @@ def _build_request_form(services: Services) -> ActionPage:
         inputs=tuple(inputs),
         hidden=((_STEP, REVIEW),),
         is_question=True,
-    )
-
-
-def _build_review(services: Services, form: Form, bodies: Bodies) -> ActionPage:
-    """The cost of the request, the budgets that pay it, and the refusal that would come. Raises
-    Rejected for an invalid request, Conflict for a name that is taken."""
-    said = read_request(form)
-    wanted, _ = bodies.parse_node(said, form.read_key())
-    who = {name: said[name] for name in ("project", "team", "owner", "labels") if name in said}
-    caller = bodies.parse_caller(who)
-    found = services.estimates.estimate(
-        wanted, wanted.provisioning_model, wanted.ttl_seconds or HOUR, caller
-    )
-    refusal, tried = "", None
-    try:
-        # A form that is sent is not tried out: its node may exist by now, and its name be taken.
-        tried = None if FIELD in form else services.nodes.try_out(wanted)
-    except BudgetExceeded as error:
-        refusal = f"A budget refuses this node: {sentence_of(error)}"
-    fields = [(name, text) for name in form.fields for text in form.list_values(name)]
-    kept = [each for each in fields if each[0] not in {FIELD, KEY, _STEP}]
-    warnings = () if tried is None else (*tried.warnings, *tried.policy.warnings)
-    return ActionPage(
-        heading="Create this node?",
-        button="Create the node",
-        back=(f"{PATH}?{urlencode(kept)}", "Change the request"),
-        sentences=tuple(f"Note: {each}." for each in warnings),
-        facts=tuple(_iter_facts(said, found, tried, wanted.ttl_seconds)),
-        tables=tuple(_iter_tables(found, tried, wanted.ttl_seconds)),
-        hidden=(*kept, (_STEP, REVIEW), (KEY, form.read_key())),
-        refusal=refusal,
     )
 
 

@@ -135,35 +135,31 @@ def _build_page(
     total = f"{format_money(sum(rate or 0 for rate in rates))} an hour now"
     if None in rates:
         total += f", and {format_count(rates.count(None), 'node')} at {UNKNOWN_PRICE}"
+    # A line for each node: its state, its cost an hour, its owner, and what ends with it.
+    facts = [Fact("Together", f"{what}, {total}")]
+    for node in chosen.nodes:
+        row, rate = build_node_row(node, chosen.as_of), chosen.rates.get(node["id"], 0)
+        cost = UNKNOWN_PRICE if rate is None else f"{format_money(rate)} an hour"
+        parts = [row.state, cost, row.hardware, row.zone, node["owner"], node["team"]]
+        if job := services.jobs.find_running(node["id"]):
+            parts.append(f"job {job} runs on it")
+        keep = node["keep"]
+        if keep is not None and keep["until"] and parse_rfc3339(keep["until"]) > chosen.as_of:
+            parts.append(f"kept until {keep['until']}: {keep['reason']}")
+        text = ", ".join(escape_invisible(part) for part in parts if part)
+        facts.append(Fact(escape_invisible(node["name"]), text, href=node_address(node["id"])))
     return ActionPage(
         heading=f"{verb} {what}?",
         button=f"{verb} {what}",
         back=("/nodes", "Nodes"),
         sentences=(*sentences, *left_out),
-        facts=(
-            Fact("Together", f"{what}, {total}"),
-            *(_describe_node(services, node, chosen) for node in chosen.nodes),
-        ),
+        facts=tuple(facts),
         inputs=() if is_alarm else keep_inputs(),
         hidden=tuple((FIELD, node["id"]) for node in chosen.nodes),
         confirmation=confirmation,
         is_alarm=is_alarm,
         refusal="" if number else "None of the chosen nodes can be changed any more.",
     )
-
-
-def _describe_node(services: Services, said: Mapping[str, Any], chosen: ChosenNodes) -> Fact:
-    """One node in a line: its state, its cost an hour, its owner, and what ends with it."""
-    row, rate = build_node_row(said, chosen.as_of), chosen.rates.get(said["id"], 0)
-    cost = UNKNOWN_PRICE if rate is None else f"{format_money(rate)} an hour"
-    parts = [row.state, cost, row.hardware, row.zone, said["owner"], said["team"]]
-    if job := services.jobs.find_running(said["id"]):
-        parts.append(f"job {job} runs on it")
-    keep = said["keep"]
-    if keep is not None and keep["until"] and parse_rfc3339(keep["until"]) > chosen.as_of:
-        parts.append(f"kept until {keep['until']}: {keep['reason']}")
-    text = ", ".join(escape_invisible(part) for part in parts if part)
-    return Fact(escape_invisible(said["name"]), text, href=node_address(said["id"]))
 
 
 def _act_on_each(chosen: ChosenNodes, message: str, act: Callable[[str], object]) -> ActionResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -154,7 +154,18 @@ def build_cleanup_page(services: Services) -> CleanupPage:
         ((plan.project, entry) for plan in plans for entry in plan.entries),
         key=lambda pair: (-(pair[1].hourly or 0), pair[1].name),
     )
-    waiting = [row for status in statuses for row in _list_waiting(status)]
+    waiting = [
+        WaitingRow(
+            place=f"{waits.place:,}",
+            name=status.names.get(waits.node_id, waits.node_id),
+            href=node_address(waits.node_id),
+            reason=RAIL_REASONS[waits.rail],
+            since=None if waits.since is None else to_moment(waits.since),
+            until=None if waits.until is None else to_moment(waits.until),
+        )
+        for status in statuses
+        for waits in status.cleanup.waiting
+    ]
     unknown = service.list_unknown()
     plan_rates, saves = _format_rates([entry.hourly for _, entry in planned])
     unknown_rates, unknown_sum = _format_rates([node.hourly for node in unknown])
@@ -251,18 +262,6 @@ def _build_plan_row(project: str, entry: PlanEntry, rate: str, now: int) -> Plan
         hourly=rate,
         reason=escape_invisible(entry.reason),
     )
-
-
-def _list_waiting(status: CleanupStatus) -> Iterator[WaitingRow]:
-    for waits in status.cleanup.waiting:
-        yield WaitingRow(
-            place=f"{waits.place:,}",
-            name=status.names.get(waits.node_id, waits.node_id),
-            href=node_address(waits.node_id),
-            reason=RAIL_REASONS[waits.rail],
-            since=None if waits.since is None else to_moment(waits.since),
-            until=None if waits.until is None else to_moment(waits.until),
-        )
 
 
 def _build_unknown_row(node: UnknownNode, rate: str, now: int) -> UnknownRow:

@@ -127,25 +127,23 @@ def find_hits(pages: Iterable[Searched], query: str) -> tuple[SearchHit, ...]:
     if not words:
         return ()
     found = []
-    for page in pages:
-        for section in page.sections:
-            text = f"{section.title} {section.text}".casefold()
-            if all(word in text for word in words):
-                address = f"{page.address}#{quote(section.anchor)}"
-                excerpt = _cut_excerpt(section.text, words)
-                found.append(SearchHit(page.title, section.title, address, excerpt))
+    sections = [(page, section) for page in pages for section in page.sections]
+    for page, section in sections:
+        if not all(word in f"{section.title} {section.text}".casefold() for word in words):
+            continue
+        # The text around the first word of the search that occurs in it.
+        text = section.text
+        places = (text.casefold().find(word) for word in words)
+        at = min((place for place in places if place >= 0), default=0)
+        start = text.rfind(" ", 0, max(0, at - _EXCERPT // 3)) + 1
+        cut = text[start : start + _EXCERPT]
+        if is_cut := start + _EXCERPT < len(text):
+            cut = cut.rpartition(" ")[0] or cut
+        excerpt = f"{'… ' if start else ''}{cut}{' …' if is_cut else ''}"
+        address = f"{page.address}#{quote(section.anchor)}"
+        found.append(SearchHit(page.title, section.title, address, excerpt))
     found.sort(key=lambda hit: not all(word in hit.title.casefold() for word in words))
     return tuple(found)
-
-
-def _cut_excerpt(text: str, words: Sequence[str]) -> str:
-    """The text around the first word of the search that occurs in it."""
-    at = min((found for word in words if (found := text.casefold().find(word)) >= 0), default=0)
-    start = text.rfind(" ", 0, max(0, at - _EXCERPT // 3)) + 1
-    cut = text[start : start + _EXCERPT]
-    if is_cut := start + _EXCERPT < len(text):
-        cut = cut.rpartition(" ")[0] or cut
-    return f"{'… ' if start else ''}{cut}{' …' if is_cut else ''}"
 
 
 @cache

@@ -141,7 +141,6 @@ def build_overview_page(services: Services, view: OverviewQuery) -> Overview:
 
 def build_overview(services: Services, view: OverviewQuery) -> Overview:
     """The page as of now, from the same services as the answers of the API."""
-    grouping = GROUPINGS[view.group]
     fleet = services.health.read_fleet()
     report, month, day = services.costs.report_all(
         CostQuestion(window=view.window, aggregate=(view.group,)),
@@ -152,12 +151,13 @@ def build_overview(services: Services, view: OverviewQuery) -> Overview:
     budgets = list_budget_lines(services)
     outlook = services.forecasts.read_outlook({}, Period.MONTH, "UTC")
     whole = next((line for line in budgets if line.is_whole), None)
-    ahead = plan_month(outlook.forecast, None if whole is None else whole.amount)
+    amount = None if whole is None else whole.amount
     # A week is too short beside up to thirty days of forecast.
+    ahead = None if view.window == "7d" else plan_month(outlook.forecast, amount)
     markers = services.costs.list_markers(report.window)
-    spending = build_spending(
-        report, grouping, view.window, None if view.window == "7d" else ahead, markers
-    )
+    spending = build_spending(report, GROUPINGS[view.group], view.window, ahead, markers)
+    preempted = services.health.count_preemptions_since(month.window.start)
+    today = utc_date(month.as_of)
     rows = _list_costliest_nodes(services)
     ended = _list_ended_nodes(services, fleet.as_of)
     return Overview(
@@ -171,12 +171,12 @@ def build_overview(services: Services, view: OverviewQuery) -> Overview:
             spark=_draw_sparkline(day),
             month=format_money(month.total),
             month_as_of=to_moment(month.as_of),
-            month_day=_describe_day(month.as_of),
+            month_day=f"day {today.day} of {monthrange(today.year, today.month)[1]}",
             cap="" if whole is None else whole.share,
             today=spending.rows[-1].total if spending.rows else format_money(0),
             saved=format_difference(month.list_total, month.total),
             saved_share=format_share(month.list_total - month.total, month.list_total),
-            preemptions=_describe_preemptions(services, month.window.start),
+            preemptions=format_count(preempted, "preemption") if preempted else "no preemption",
             forecast=_describe_forecast(outlook),
             waste=describe_waste(waste),
         ),
@@ -206,17 +206,6 @@ def _draw_sparkline(report: CostReport) -> Sparkline:
     highest = max(amounts, default=0)
     heights = tuple(-(-amount * SPARK_HEIGHT // highest) if highest else 0 for amount in amounts)
     return Sparkline(heights, f"at most {format_money(highest)} in one hour")
-
-
-def _describe_day(now: int) -> str:
-    """`day 5 of 30`."""
-    day = utc_date(now)
-    return f"day {day.day} of {monthrange(day.year, day.month)[1]}"
-
-
-def _describe_preemptions(services: Services, since: int) -> str:
-    number = services.health.count_preemptions_since(since)
-    return format_count(number, "preemption") if number else "no preemption"
 
 
 def _describe_forecast(outlook: ForecastOutlook) -> ForecastFigure:

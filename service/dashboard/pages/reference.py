@@ -168,7 +168,26 @@ class Reference:
             self._problem_of[key] = ProblemEntry(
                 str(problem["status"]), slug, problem["title"], problem["help"]
             )
-        self.groups = tuple(map(self._build_group, document.get("tags", ())))
+
+        groups = []
+        for tag in document.get("tags", ()):
+            found = [
+                (path, method, operation)
+                for path, methods in document["paths"].items()
+                for method, operation in methods.items()
+                if operation["tags"] == [tag["name"]]
+            ]
+            bodies = [operation.get("requestBody") for _, _, operation in found]
+            sent = self._reachable_names(bodies)
+            names = sent | self._reachable_names([operation for _, _, operation in found])
+            group = OperationGroup(
+                tag["name"],
+                render_markdown(tag.get("description", "")),
+                tuple(self._build_operation(*parts) for parts in found),
+                tuple(self._build_object(name, is_sent=name in sent) for name in sorted(names)),
+            )
+            groups.append(group)
+        self.groups = tuple(groups)
 
     @property
     def problems(self) -> tuple[ProblemEntry, ...]:
@@ -199,22 +218,6 @@ class Reference:
         shared = set.intersection(*answered) if answered else set()
         return _by_status(problem for key, problem in self._problem_of.items() if key in shared)
 
-    def _build_group(self, tag: Mapping[str, str]) -> OperationGroup:
-        found = [
-            (path, method, operation)
-            for path, methods in self._document["paths"].items()
-            for method, operation in methods.items()
-            if operation["tags"] == [tag["name"]]
-        ]
-        sent = self._reachable_names([operation.get("requestBody") for _, _, operation in found])
-        names = sent | self._reachable_names([operation for _, _, operation in found])
-        return OperationGroup(
-            tag["name"],
-            render_markdown(tag.get("description", "")),
-            tuple(self._build_operation(*parts) for parts in found),
-            tuple(self._build_object(name, is_sent=name in sent) for name in sorted(names)),
-        )
-
     def _reachable_names(self, part: Any) -> set[str]:
         """The names of the objects that the part refers to, directly or through others."""
         found, waiting = set[str](), list(_referenced_names(part))
@@ -238,6 +241,21 @@ class Reference:
                 note = f"The body is a file, sent as {media_type}."
         keys = self._problem_keys(operation)
         problems = [problem for key, problem in self._problem_of.items() if key in keys]
+        answers = []
+        for status, answer in operation["responses"].items():
+            if status >= "400":  # "default" as well
+                continue
+            contents = answer.get("content", {})
+            schema = contents.get(_JSON, {}).get("schema")
+            answers.append(
+                OperationAnswer(
+                    status,
+                    answer["description"].removeprefix(_UNSAID),
+                    tuple(contents),
+                    () if schema is None else tuple(self._type_pieces(schema)),
+                    "" if schema is None else _pretty_json(self._sampler.make_value(schema)),
+                )
+            )
         return ApiOperation(
             id=operation["operationId"],
             method=method.upper(),
@@ -255,7 +273,7 @@ class Reference:
             ),
             body=body,
             body_note=note,
-            answers=tuple(self._list_answers(operation)),
+            answers=tuple(answers),
             problems=_by_status(problem for problem in problems if problem not in self.common),
             curl=self._build_curl(path, method.upper(), operation),
         )
@@ -331,21 +349,6 @@ class Reference:
                 # "each" tells a bound of the elements from one of the list.
                 is_bound = "$ref" not in values and limit.startswith("at ")
                 yield f"each {limit}" if is_bound else limit
-
-    def _list_answers(self, operation: Mapping[str, Any]) -> Iterator[OperationAnswer]:
-        for status, answer in operation["responses"].items():
-            if status >= "400":  # "default" as well
-                continue
-            contents = answer.get("content", {})
-            schema = contents.get(_JSON, {}).get("schema")
-            example = "" if schema is None else _pretty_json(self._sampler.make_value(schema))
-            yield OperationAnswer(
-                status,
-                answer["description"].removeprefix(_UNSAID),
-                tuple(contents),
-                () if schema is None else tuple(self._type_pieces(schema)),
-                example,
-            )
 
     def _problem_keys(self, operation: Mapping[str, Any]) -> set[str]:
         """The keys of the problem examples that the operation can answer."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from service.application.pricing.commitments import CommitmentReport, CommitmentStatus
+from service.application.pricing.commitments import CommitmentStatus
 from service.application.services import Services
 from service.dashboard.kit.amounts import format_chip_hours
 from service.dashboard.kit.cost_query import last_month
@@ -148,6 +148,16 @@ def build_commitments_page(services: Services, window: str) -> CommitmentsPage:
     )
     standings = {standing.priced.commitment.id: standing for standing in found.standings}
     teams = sorted(found.by_team().items(), key=lambda item: (-item[1].amortised_cost, item[0]))
+    # The value of all commitments together, in sentences that can be checked by hand.
+    sums = []
+    if found.standings:
+        word = "saved" if found.saving >= 0 else "lost"
+        sums.append(
+            f"Together they {word} {format_money(abs(found.saving))}: what they cover was charged"
+            f" {format_money(total.covered.avoided)}, and the fees are {format_money(found.fee)}."
+        )
+    if found.unused_fee > 0 and any(standing.unused_chip_seconds for standing in found.standings):
+        sums.append(f"Of the fees {format_money(found.unused_fee)} covers nothing.")
     return CommitmentsPage(
         windows=tuple(
             WindowChoice(name, f"/commitments?window={choice}", window == choice)
@@ -165,7 +175,7 @@ def build_commitments_page(services: Services, window: str) -> CommitmentsPage:
         fee=format_money(found.fee),
         unused=format_money(found.unused_fee),
         saving=format_money(found.saving),
-        sums=tuple(_describe_sums(report)),
+        sums=tuple(sums),
         problem=problem,
         json=f"/v1/commitments/usage?window={quote(window, safe=',:')}",
         as_of=to_moment(report.as_of),
@@ -259,18 +269,3 @@ def _build_team_row(name: str, figures: CoverageFigures) -> TeamRow:
         amortised=format_money(figures.amortised_cost),
         coverage=format_share(figures.covered.chip_seconds, figures.eligible) or "none",
     )
-
-
-def _describe_sums(report: CommitmentReport) -> Iterable[str]:
-    """The value of all commitments together, in sentences that can be checked by hand."""
-    found = report.usage
-    if not found.standings:
-        return
-    saved, avoided = found.saving, found.total_figures.covered.avoided
-    word = "saved" if saved >= 0 else "lost"
-    yield (
-        f"Together they {word} {format_money(abs(saved))}: what they cover was charged"
-        f" {format_money(avoided)}, and the fees are {format_money(found.fee)}."
-    )
-    if found.unused_fee > 0 and any(standing.unused_chip_seconds for standing in found.standings):
-        yield f"Of the fees {format_money(found.unused_fee)} covers nothing."

@@ -99,7 +99,23 @@ def build_costs_page(services: Services, asked: CostsAsked) -> CostsPage:
     now = services.health.read_fleet().as_of
     found, values, problem, fixed = None, None, "", asked.page
     try:
-        reports = _read_reports(services, asked, now)
+        question = asked.to_question()
+        zone = zone_of(asked.tz)
+        step = choose_step(parse_window(asked.window, zone, now), question.step)
+        report, charted, of_menus = services.costs.report_all(
+            question,
+            replace(question, step=step),
+            CostQuestion(asked.window, MENUS, Granularity.ALL, asked.tz),
+        )
+        before = None
+        if charted.rows:
+            earlier = window_before(report.window, zone, whole_weeks=step is Granularity.WEEK)
+            finer = Granularity.HOUR if step is Granularity.HOUR else Granularity.DAY
+            # A year that no window may have is no reason to show nothing.
+            with suppress(Rejected):
+                same = asked.with_grouping().narrow_to(earlier, finer)
+                before = services.costs.report(same.to_question())
+        reports = _Reports(report, build_grid(charted, step, asked.tz), of_menus, before)
     except Rejected as error:
         dimensions = error.facts.get("dimensions")
         also = f"; there are {', '.join(dimensions)}" if isinstance(dimensions, list) else ""
@@ -129,42 +145,27 @@ def build_costs_page(services: Services, asked: CostsAsked) -> CostsPage:
     )
 
 
-def _read_reports(services: Services, asked: CostsAsked, now: int) -> _Reports:
-    """The reports that the page needs. Raises Rejected for an invalid question."""
-    question = asked.to_question()
-    zone = zone_of(asked.tz)
-    step = choose_step(parse_window(asked.window, zone, now), question.step)
-    report, charted, values = services.costs.report_all(
-        question,
-        replace(question, step=step),
-        CostQuestion(asked.window, MENUS, Granularity.ALL, asked.tz),
-    )
-    before = None
-    if charted.rows:
-        earlier = window_before(report.window, zone, whole_weeks=step is Granularity.WEEK)
-        finer = Granularity.HOUR if step is Granularity.HOUR else Granularity.DAY
-        # A year that no window may have is no reason to show nothing.
-        with suppress(Rejected):
-            same = asked.with_grouping().narrow_to(earlier, finer)
-            before = services.costs.report(same.to_question())
-    return _Reports(report, build_grid(charted, step, asked.tz), values, before)
-
-
 def _build_answer(services: Services, asked: CostsAsked, reports: _Reports) -> CostsFound:
-    report, grid = reports.asked, reports.grid
+    report, grid, before = reports.asked, reports.grid, reports.before
     groups: dict[tuple[str, ...], GroupCost] = defaultdict(GroupCost)
     times: dict[Window, GroupCost] = defaultdict(GroupCost)
     for row in report.rows:
         figures = row.cost, row.list_cost, row.chip_seconds
         groups[row.group].add(*figures)
         times[row.bucket].add(*figures)
-    saved = report.list_total - report.total
     names: Mapping[str, Value] = {}
     if "node" in asked.aggregate:
         at = asked.aggregate.index("node")
-        names = _link_subjects(
-            services, {group[at] for group, _ in rank_groups(groups)[: breakdown.SHOWN]}
-        )
+        ids = {group[at] for group, _ in rank_groups(groups)[: breakdown.SHOWN]}
+        name_of = services.costs.find_names(ids)
+        # Reservations are charged for their unused part.
+        bought = services.reservations.find_reservation_ids(name_of)
+        names = {
+            subject_id: Value(f"{name} (unused)", reservation_address(subject_id))
+            if subject_id in bought
+            else Value(name, node_address(subject_id))
+            for subject_id, name in name_of.items()
+        }
     rounded = round_grid(grid)
     by = build_group_table(asked, groups, names, rounded.sum_groups(grid))
     is_same_step = grid.step == asked.step
@@ -181,14 +182,12 @@ def _build_answer(services: Services, asked: CostsAsked, reports: _Reports) -> C
         cost=total.cost,
         listed=total.listed,
         saved=total.saved,
-        of_list=format_share(saved, report.list_total),
+        of_list=format_share(report.list_total - report.total, report.list_total),
         chip_hours=total.chip_hours,
         unpriced=unpriced,
         committed="" if asked.only else _describe_committed(services, report),
         doubts=tuple(_list_doubts(asked, report)),
-        chart=build_cost_chart(asked, grid, rounded, names, reports.before)
-        if grid.groups
-        else None,
+        chart=build_cost_chart(asked, grid, rounded, names, before) if grid.groups else None,
         matrix=build_matrix(asked, grid, rounded, names) if grid.groups else None,
         groups=by,
         times=None
@@ -196,18 +195,6 @@ def _build_answer(services: Services, asked: CostsAsked, reports: _Reports) -> C
         else build_time_table(asked, times, rounded.sum_buckets(grid) if is_same_step else None),
         as_of=to_moment(report.as_of),
     )
-
-
-def _link_subjects(services: Services, ids: Iterable[str]) -> Mapping[str, Value]:
-    """Names and pages of nodes, and of reservations, which are charged for their unused part."""
-    names = services.costs.find_names(ids)
-    bought = services.reservations.find_reservation_ids(names)
-    return {
-        subject_id: Value(f"{name} (unused)", reservation_address(subject_id))
-        if subject_id in bought
-        else Value(name, node_address(subject_id))
-        for subject_id, name in names.items()
-    }
 
 
 def _describe_committed(services: Services, report: CostReport) -> str:

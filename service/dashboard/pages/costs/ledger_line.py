@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.application.costs.explanations import Explanation
@@ -16,7 +15,6 @@ from service.dashboard.pages.costs.ledger import read_lines, read_unused_lines
 from service.dashboard.pages.costs.prices import address_of_price
 from service.domain.billing_period import period_of
 from service.domain.metering.attribution import ALWAYS
-from service.store.ledger import PostedLine
 from service.store.usage_versions import UsageVersion
 
 
@@ -73,8 +71,13 @@ class LinePage:
 def build_line_page(services: Services, node_id: str, number: int) -> LinePage:
     """The page of a line of a node, or of the unused part of a reservation. Raises NotFound."""
     found = services.explanations.explain_line(node_id, number)
-    home, name, lines = _find_subject(services, found)
     line, price, usage = found.line, found.price, found.usage
+    if found.reservation is not None and usage.is_purchase:
+        home, name = reservation_address(found.reservation.id), found.reservation.name
+        lines = read_unused_lines(services, line.node_id)
+    else:
+        home, name = node_address(line.node_id), services.nodes.get(line.node_id).name
+        lines = read_lines(services, line.node_id)
     billed = period_of(line.charge_start if line.period is None else line.period)
     bought = ""
     if found.reservation is not None and not usage.is_purchase:
@@ -113,17 +116,6 @@ def build_line_page(services: Services, node_id: str, number: int) -> LinePage:
         other_month=line.period is not None,
         json=f"/v1{home}/ledger/{number}",
     )
-
-
-def _find_subject(services: Services, found: Explanation) -> tuple[str, str, Sequence[PostedLine]]:
-    """The page and the name of the node or reservation that the line belongs to, and all its
-    lines."""
-    its_id = found.line.node_id
-    bought = found.reservation
-    if bought is not None and found.usage.is_purchase:
-        return reservation_address(bought.id), bought.name, read_unused_lines(services, its_id)
-    name = services.nodes.get(its_id).name
-    return node_address(its_id), name, read_lines(services, its_id)
 
 
 def _describe_list_price(found: Explanation) -> str:

@@ -102,7 +102,13 @@ def build_prices_page(services: Services, asked: Mapping[str, str]) -> PricesPag
     query = PriceQuery(at, generation, question["provisioning_model"], question["region"])
     found = services.prices.list_in_force(query)
     if in_use:
-        used = _find_used_ids(services, at)
+        # The prices in force of all hardware that ran in the last 30 days.
+        by = ("generation", "provisioning_model", "region")
+        used = {
+            price.id
+            for row in services.costs.report(CostQuestion(_USED_IN, by, Granularity.ALL)).rows
+            for price in services.prices.list_in_force(PriceQuery(at, *row.group))
+        }
         found = [price for price in found if price.id in used]
     page, last = asked.get("page", ""), max(1, -(-len(found) // SHOWN))
     # The first page if the text is no number, the last page if the number is too high.
@@ -124,18 +130,6 @@ def build_prices_page(services: Services, asked: Mapping[str, str]) -> PricesPag
         ),
         json=_address_with("/v1/prices", exactly),
         discounts_json=_address_with("/v1/prices/discounts", {"at": exactly["at"]}),
-    )
-
-
-def _find_used_ids(services: Services, at: int) -> frozenset[str]:
-    """The ids of the prices in force of all hardware that ran in the last 30 days, by model and
-    region."""
-    by = ("generation", "provisioning_model", "region")
-    used = services.costs.report(CostQuestion(_USED_IN, by, Granularity.ALL)).rows
-    return frozenset(
-        price.id
-        for row in used
-        for price in services.prices.list_in_force(PriceQuery(at, *row.group))
     )
 
 

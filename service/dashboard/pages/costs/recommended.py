@@ -140,13 +140,25 @@ def _build_place_row(advice: CommitmentAdvice) -> PlaceRow:
         day, date = utc_date(start), to_moment(start).date
         hint = f"{day:%A} {date} (UTC): {fewest:,} chips all day, {most:,} at most"
         days.append(DayRow(f"{day:%a} {date}", day.isoformat(), f"{fewest:,}", f"{most:,}", hint))
+    # Some Mondays at equal distances, none of them close to an edge of the chart.
+    dates = list(map(utc_date, starts))
+    mondays = [
+        number
+        for number, day in enumerate(dates)
+        if day.weekday() == 0 and 2 <= number < len(dates) - 2
+    ]
+    stride = max(1, -(-len(mondays) // _LABELS))
+    labels = tuple(
+        ChartDay(number, f"{dates[number].day} {dates[number]:%b}", rank % 2 > 0)
+        for rank, number in enumerate(mondays[::stride])
+    )
     return PlaceRow(
         name=name,
         terms=tuple(map(_build_term_row, advice.terms)),
         picture=picture,
         levels=_list_levels(advice.terms, picture) if picture else (),
         days=tuple(days),
-        labels=_label_mondays(starts),
+        labels=labels,
         description=description,
     )
 
@@ -185,19 +197,4 @@ def _list_levels(terms: Sequence[Recommendation], picture: Chart) -> tuple[Chart
             kind="both" if len(some) > 1 else f"for-{some[0]}",
         )
         for chips, some in sorted(years.items())
-    )
-
-
-def _label_mondays(starts: Sequence[int]) -> tuple[ChartDay, ...]:
-    """Some Mondays at equal distances, none of them close to an edge of the chart."""
-    dates = list(map(utc_date, starts))
-    mondays = [
-        number
-        for number, day in enumerate(dates)
-        if day.weekday() == 0 and 2 <= number < len(dates) - 2
-    ]
-    stride = max(1, -(-len(mondays) // _LABELS))
-    return tuple(
-        ChartDay(number, f"{dates[number].day} {dates[number]:%b}", rank % 2 > 0)
-        for rank, number in enumerate(mondays[::stride])
     )

@@ -290,7 +290,15 @@ def _describe_others(bill: Bill) -> str:
 def _build_commitment(billed: BilledCommitment, names: Mapping[str, str]) -> BilledCommitmentRow:
     term = format_count(billed.term, "year") if billed.term else "term not known"
     nodes, left = billed.nodes[:COVERED], sum(node.nodes for node in billed.nodes[COVERED:])
-    used, unused, *parts = _split_fee(billed)
+    # The used part, the unused part, and the parts of the nodes, rounded so that they add up.
+    amounts = [node.amortised for node in billed.nodes]
+    used, unused, parts = UNKNOWN, UNKNOWN, [UNKNOWN] * len(amounts)
+    if billed.fee is not None and billed.unused is not None and None not in amounts:
+        places = places_for(billed.fee)
+        known = [amount or 0 for amount in amounts]
+        *units, rest = in_units([*known, billed.unused], unit_for(places))
+        used, unused = format_units(sum(units), places), format_units(rest, places)
+        parts = [format_units(unit, places) for unit in units]
     committed, covered, eligible = (
         UNKNOWN if chip_seconds is None else format_chip_hours(chip_seconds)
         for chip_seconds in (billed.committed, billed.covered, billed.eligible)
@@ -321,17 +329,6 @@ def _build_commitment(billed: BilledCommitment, names: Mapping[str, str]) -> Bil
         ),
         left_out=format_count(left, "node") if left else "",
     )
-
-
-def _split_fee(billed: BilledCommitment) -> list[str]:
-    """The used part, the unused part, and the parts of the nodes, rounded so that they add up."""
-    amounts = [node.amortised for node in billed.nodes]
-    if billed.fee is None or billed.unused is None or None in amounts:
-        return [UNKNOWN] * (2 + len(amounts))
-    places = places_for(billed.fee)
-    known = [amount or 0 for amount in amounts]
-    *nodes, unused = in_units([*known, billed.unused], unit_for(places))
-    return [format_units(units, places) for units in (sum(nodes), unused, *nodes)]
 
 
 def _format_percent(said: str | None) -> str:

@@ -139,9 +139,16 @@ def build_spending(
         [*amounts, *([[0] * len(layers)] * coming)],
         reach=0 if ahead is None else max(ahead.band[2] if coming else 0, ahead.budget or 0),
     )
+    sums = [sum(row) for row in amounts]
+    first, last = to_moment(days[0]).date, to_moment(days[-1]).date
+    description = f"Stacked columns, one for each UTC day from {first} to {last}: "
+    description += f"{format_money(report.total)} in all"
+    if max(sums) > 0:
+        peak = to_moment(days[sums.index(max(sums))]).date
+        description += f", at most {format_money(max(sums))}, on {peak}"
     return Spending(
         title=f"Cost by day and {grouping.title}",
-        description=_describe_chart(days, amounts, report.total),
+        description=f"{description}.",
         picture=picture,
         places=tuple(layer.place for layer in layers),
         labels=_label_days(days, is_last=not coming),
@@ -267,15 +274,3 @@ def _label_days(days: Sequence[int], *, is_last: bool = True) -> tuple[DayLabel,
         for rank, n in enumerate(chosen)
     ]
     return (*labels, DayLabel(last, "today", minor=False, flush=is_last and len(days) > 14))
-
-
-def _describe_chart(days: Sequence[int], amounts: Sequence[Sequence[int]], total: int) -> str:
-    first, last = to_moment(days[0]).date, to_moment(days[-1]).date
-    sum_ = format_money(total)
-    said = f"Stacked columns, one for each UTC day from {first} to {last}: {sum_} in all"
-    sums = [sum(row) for row in amounts]
-    highest = max(sums)
-    if highest <= 0:
-        return f"{said}."
-    peak = to_moment(days[sums.index(highest)]).date
-    return f"{said}, at most {format_money(highest)}, on {peak}."

@@ -54,25 +54,13 @@ def build_spenders(services: Services, window: str) -> Spenders:
     edges = f"{to_rfc3339(earlier.start)},{to_rfc3339(earlier.end)}"
     question = CostQuestion(window=edges, aggregate=(by,), step=Granularity.ALL)
     before = _sum_groups(services.costs.report(question))
-    return _build_lines(by, window, now, before, to_moment(earlier.start).date)
 
-
-def _sum_groups(report: CostReport) -> Mapping[str, int]:
-    totals: dict[str, int] = {}
-    for row in report.rows:
-        totals[row.group[0]] = totals.get(row.group[0], 0) + row.cost
-    return totals
-
-
-def _build_lines(
-    by: str, window: str, now: Mapping[str, int], before: Mapping[str, int], since: str
-) -> Spenders:
     ranked = sorted(now, key=lambda name: (-now[name], name))
     named, others = ranked[:SHOWN], ranked[SHOWN:]
     amounts = [now[name] for name in named] + (
         [sum(now[name] for name in others)] if others else []
     )
-    earlier = [before.get(name, 0) for name in named] + (
+    amounts_before = [before.get(name, 0) for name in named] + (
         [sum(before.get(name, 0) for name in others)] if others else []
     )
     total = sum(amounts)
@@ -80,7 +68,7 @@ def _build_lines(
     (shown,) = round_table([amounts], unit_for(places), 0) if amounts else ([],)
     asked = CostsAsked(window, (by,), Granularity.ALL)
     rows = []
-    for number, (nanos, units, old) in enumerate(zip(amounts, shown, earlier, strict=True)):
+    for number, (nanos, units, old) in enumerate(zip(amounts, shown, amounts_before, strict=True)):
         is_named = number < len(named)
         name = (named[number] or _NOBODY[by]) if is_named else format_count(len(others), "other")
         href = asked.drill_into(by, named[number]).page if is_named else asked.page
@@ -93,9 +81,15 @@ def _build_lines(
                 href,
             )
         )
-    return Spenders(
-        by, tuple(rows), format_units(sum(shown), places), f"the same time before, from {since}"
-    )
+    since = f"the same time before, from {to_moment(earlier.start).date}"
+    return Spenders(by, tuple(rows), format_units(sum(shown), places), since)
+
+
+def _sum_groups(report: CostReport) -> Mapping[str, int]:
+    totals: dict[str, int] = {}
+    for row in report.rows:
+        totals[row.group[0]] = totals.get(row.group[0], 0) + row.cost
+    return totals
 
 
 def describe_change(now: int, before: int) -> str:

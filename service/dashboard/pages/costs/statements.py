@@ -125,23 +125,9 @@ def build_statement_page(services: Services, name: str) -> StatementPage:
 
     rows = [(line, _build_statement_row(line, period, now, places, in_force)) for line in lines]
     corrected = sum(line.amount for line in lines if line.corrects)
-    return StatementPage(
-        month=_build_month_row(found.month, places),
-        teams=tuple(_list_subtotals(lines, period, places)),
-        start=to_moment(period.start),
-        end=to_moment(period.end),
-        own=tuple(row for line, row in rows if not line.corrects),
-        own_amount=amount_of(found.month.amount - corrected, places),
-        corrections=tuple(row for line, row in rows if line.corrects),
-        corrected_amount=amount_of(corrected, places),
-        as_of=to_moment(now),
-    )
 
-
-def _list_subtotals(
-    lines: Iterable[StatementLine], period: BillingMonth, places: int
-) -> Iterable[TeamSubtotal]:
-    """The subtotals of each team, the largest first."""
+    # The subtotals of each team, the largest first.
+    teams = []
     by_team: dict[str, list[StatementLine]] = defaultdict(list)
     for line in lines:
         by_team[line.team].append(line)
@@ -152,10 +138,24 @@ def _list_subtotals(
         kinds = sorted(by_kind.items(), key=lambda pair: (-_sum_of(pair[1]), pair[0]))
         only = (condition_of("team", team),)
         asked = CostsAsked(window=month_window(period), aggregate=("node",), only=only)
-        yield TeamSubtotal(
-            _build_subtotal(team or "(no team)", some, places, asked.page),
-            tuple(_build_subtotal(name, of_kind, places) for name, of_kind in kinds),
+        teams.append(
+            TeamSubtotal(
+                _build_subtotal(team or "(no team)", some, places, asked.page),
+                tuple(_build_subtotal(name, of_kind, places) for name, of_kind in kinds),
+            )
         )
+
+    return StatementPage(
+        month=_build_month_row(found.month, places),
+        teams=tuple(teams),
+        start=to_moment(period.start),
+        end=to_moment(period.end),
+        own=tuple(row for line, row in rows if not line.corrects),
+        own_amount=amount_of(found.month.amount - corrected, places),
+        corrections=tuple(row for line, row in rows if line.corrects),
+        corrected_amount=amount_of(corrected, places),
+        as_of=to_moment(now),
+    )
 
 
 def _sum_of(lines: Iterable[StatementLine]) -> int:
@@ -212,6 +212,18 @@ def _build_statement_row(
         aggregate=("node",),
         only=tuple(condition_of(name, value) for name, value in conditions),
     )
+    # A line of a reservation has the reservation's price, or else the price that was entered for
+    # reserved capacity.
+    models = (CALENDAR, line.model) if line.reservation else (line.model,)
+    region = region_of(line.zone)
+    # As of the last second of the month, or of its first if the price changed in between.
+    addresses = (
+        address_of_price(price, at)
+        for at in (max(used.start, min(now, used.end - 1)), used.start)
+        for model in models
+        for price in in_force(line.generation, model, region, at)
+        if price.per_chip_hour == line.price
+    )
     return StatementRow(
         who=format_payer(line.team, line.owner),
         what=_describe_hardware(line),
@@ -219,7 +231,7 @@ def _build_statement_row(
         project=line.project,
         corrects=line.corrects,
         price=format_exact(line.price) + (" an hour" if line.is_vm else ""),
-        price_address=_find_price_address(line, used, now, in_force),
+        price_address=next(addresses, ""),
         listed="" if line.list_price in (None, line.price) else format_exact(line.list_price or 0),
         chip_hours=f"{format_chip_hours(line.vm_seconds)} of the VM"
         if line.is_vm
@@ -240,19 +252,3 @@ def _describe_hardware(line: StatementLine) -> str:
             return f"{what} in {line.reservation}"
         case "unused":
             return f"{what}, unused of {line.reservation}"
-
-
-def _find_price_address(
-    line: StatementLine, used: BillingMonth, now: int, in_force: PriceOf
-) -> str:
-    """The address of a line's price in the price list: as of the last second of the month, or of
-    its first if the price changed in between. Empty if neither is the price of the line. A line of
-    a reservation has the reservation's price, or else the price that was entered for reserved
-    capacity."""
-    region = region_of(line.zone)
-    for at in (max(used.start, min(now, used.end - 1)), used.start):
-        for model in (CALENDAR, line.model) if line.reservation else (line.model,):
-            for price in in_force(line.generation, model, region, at):
-                if price.per_chip_hour == line.price:
-                    return address_of_price(price, at)
-    return ""

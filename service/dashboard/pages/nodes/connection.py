@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.application.services import Services
@@ -34,7 +33,19 @@ class ConnectionShown:
 
 def build_connection(services: Services, node: Node) -> ConnectionShown:
     """The connection as the API offers it. A node that cannot be reached has a reason instead."""
-    commands = escape_invisible("\n".join(_list_commands(node)), kept="\n")
+    name = node.id if node.has_ended else shlex.quote(node.name)
+    typed = [f"tpu-steward nodes {verb} {name}" for verb in ("show", "cost", "events")]
+    if node.state == NodeState.READY and not node.has_ended:
+        typed.append(f"tpu-steward nodes connect {name}")
+        typed.append(f"tpu-steward nodes idle {name} --watch")
+    if node.asked is not Asked.ABSENT and not node.has_ended:
+        typed.append(f"tpu-steward nodes keep {name} --for 4h --reason 'a demo'")
+        if node.spec.stoppable:
+            verb = "start" if node.asked is Asked.STOPPED else "stop"
+            typed.append(f"tpu-steward nodes {verb} {name}")
+        typed.append(f"tpu-steward nodes delete {name}")
+    commands = escape_invisible("\n".join(typed), kept="\n")
+
     try:
         found = services.nodes.get_connection(node.id)
     except Conflict as error:
@@ -48,28 +59,9 @@ def build_connection(services: Services, node: Node) -> ConnectionShown:
         summary=escape_invisible(found.summary),
         lines=tuple(
             Snippet(title, escape_invisible(text))
-            for name, title in LINE_TITLES.items()
-            if (text := str(getattr(found, name)))
+            for line, title in LINE_TITLES.items()
+            if (text := str(getattr(found, line)))
         ),
         recipes=tuple(recipes),
         commands=commands,
     )
-
-
-def _list_commands(node: Node) -> Iterator[str]:
-    """The commands that a reader can type about a node."""
-    name = node.id if node.has_ended else shlex.quote(node.name)
-    yield f"tpu-steward nodes show {name}"
-    yield f"tpu-steward nodes cost {name}"
-    yield f"tpu-steward nodes events {name}"
-    if node.has_ended:
-        return
-    if node.state == NodeState.READY:
-        yield f"tpu-steward nodes connect {name}"
-        yield f"tpu-steward nodes idle {name} --watch"
-    if node.asked is not Asked.ABSENT:
-        yield f"tpu-steward nodes keep {name} --for 4h --reason 'a demo'"
-        if node.spec.stoppable:
-            verb = "start" if node.asked is Asked.STOPPED else "stop"
-            yield f"tpu-steward nodes {verb} {name}"
-        yield f"tpu-steward nodes delete {name}"

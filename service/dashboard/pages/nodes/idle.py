@@ -35,7 +35,25 @@ def idle_line(brief: IdleBrief, now: int) -> str:
         return ""
     what = "at rest" if verdict.waste is None else _WASTES[verdict.waste]
     said = f"{what} for {format_duration(now - verdict.since)}"
-    return f"{said}; {after}" if (after := _describe_next_action(brief, now)) else said
+
+    # The next action on the node, or what the action waits for.
+    ends, due_at = IDLE_ENDS.get(brief.applied.action), brief.watched.due_at
+    after = ""
+    if brief.keep is not None:
+        until = brief.keep.until
+        after = "kept" if until is None else f"kept until {to_moment(until).full}"
+    elif course.state is State.QUIET:
+        at = idle_at(course, verdict, brief.applied, brief.watched.judged_at)
+        # None while something blocks the end of the node.
+        after = "" if at is None else f"idle {_describe_time(at, now, 'one of the next checks')}"
+    elif ends is not None and due_at is not None:
+        after = f"{ends} {_describe_time(due_at, now, 'the next check')}"
+        if due_at <= now and brief.waiting is not None:
+            since, until = brief.waiting.since, brief.waiting.until
+            waits = "waits" if since is None else f"waits since {to_moment(since).full}"
+            left = "" if until is None else f", {format_duration(until - now)} more"
+            after = f"{waits}: {RAIL_REASONS[brief.waiting.rail]}{left}"
+    return f"{said}; {after}" if after else said
 
 
 def idle_sentence(brief: IdleBrief, now: int) -> str:
@@ -44,27 +62,6 @@ def idle_sentence(brief: IdleBrief, now: int) -> str:
     if brief.watched.course.state is not State.UNKNOWN or verdict is None:
         return line
     return f"{line}: {verdict.reason}"
-
-
-def _describe_next_action(brief: IdleBrief, now: int) -> str:
-    """The next action on a node at rest, or what the action waits for."""
-    if brief.keep is not None:
-        until = brief.keep.until
-        return "kept" if until is None else f"kept until {to_moment(until).full}"
-    watched = brief.watched
-    if watched.course.state is State.QUIET:
-        at = idle_at(watched.course, watched.verdict, brief.applied, watched.judged_at)
-        # None while something blocks the end of the node.
-        return "" if at is None else f"idle {_describe_time(at, now, 'one of the next checks')}"
-    ends, due_at = IDLE_ENDS.get(brief.applied.action), watched.due_at
-    if ends is None or due_at is None:
-        return ""
-    if due_at <= now and brief.waiting is not None:
-        since, until = brief.waiting.since, brief.waiting.until
-        waits = "waits" if since is None else f"waits since {to_moment(since).full}"
-        left = "" if until is None else f", {format_duration(until - now)} more"
-        return f"{waits}: {RAIL_REASONS[brief.waiting.rail]}{left}"
-    return f"{ends} {_describe_time(due_at, now, 'the next check')}"
 
 
 def _describe_time(at: int, now: int, later: str) -> str:

@@ -10,7 +10,6 @@ from service.dashboard.kit.figures import Fact, format_count, format_duration, t
 from service.dashboard.kit.visible_text import escape_invisible, to_sentence
 from service.dashboard.pages.nodes.idle import IDLE_ENDS, RAIL_REASONS
 from service.domain.idle.assess import is_kept, list_holders, list_limits
-from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import State, idle_at
 from service.domain.idle.policy import with_waste
 from service.domain.lifecycle.precedence import Holder
@@ -62,19 +61,26 @@ def build_course(found: IdleNode, now: int) -> CourseShown | None:
         ("Due at", watched.due_at),
         ("Checked at", watched.judged_at or None),
     )
+    facts = [
+        Fact(name, to_moment(at).full, to_moment(at)) for name, at in instants if at is not None
+    ]
+    facts += _list_terms(found, now)
+    # What the newest report of each worker shows.
+    for worker, host in sorted(watched.signals.hosts.items())[:REPORTS_SHOWN]:
+        counts = (
+            (host.sessions, "SSH session"),
+            (host.containers, "container"),
+            (host.restarts, "restart"),
+        )
+        parts = [format_count(number, noun) for number, noun in counts if number]
+        said = ", ".join([*parts, host.holder or "the TPU is free"])
+        ago = format_duration(now - host.at)
+        facts.append(Fact(f"Worker {worker} reports", escape_invisible(f"{said}, {ago} ago")))
     return CourseShown(
         state=str(state) if is_counted else node.state,
         sentence=escape_invisible(sentence),
         after=_describe_after(found, now) if is_counted else "",
-        facts=(
-            *(
-                Fact(name, to_moment(at).full, to_moment(at))
-                for name, at in instants
-                if at is not None
-            ),
-            *_list_terms(found, now),
-            *_list_reports(watched, now),
-        ),
+        facts=tuple(facts),
         ends=tuple(
             escape_invisible(
                 f"{to_moment(end.at).full}: {end.action} by {end.actor}: {to_sentence(end.reason)}"
@@ -138,17 +144,3 @@ def _list_terms(found: IdleNode, now: int) -> Iterator[Fact]:
         since = "" if waiting.since is None else f" since {to_moment(waiting.since).full}"
         until_text = "" if waiting.until is None else f", until {to_moment(waiting.until).full}"
         yield Fact("Waits", f"{RAIL_REASONS[waiting.rail]}{since}{until_text}")
-
-
-def _list_reports(watched: WatchedNode, now: int) -> Iterator[Fact]:
-    """What the newest report of each worker shows."""
-    for worker, host in sorted(watched.signals.hosts.items())[:REPORTS_SHOWN]:
-        counts = (
-            (host.sessions, "SSH session"),
-            (host.containers, "container"),
-            (host.restarts, "restart"),
-        )
-        parts = [format_count(number, noun) for number, noun in counts if number]
-        said = ", ".join([*parts, host.holder or "the TPU is free"])
-        ago = format_duration(now - host.at)
-        yield Fact(f"Worker {worker} reports", escape_invisible(f"{said}, {ago} ago"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from service.application.jobs.cost import AttemptCost
@@ -16,7 +16,6 @@ from service.dashboard.pages.nodes.timeline import TimelineEntry
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.jobs.job import INFRASTRUCTURE
 from service.domain.jobs.phases import Spent
-from service.domain.jobs.report import SupervisorReport
 
 ENTRIES_SHOWN = 50
 """Entries that are shown at once; older ones are shown on demand."""
@@ -104,28 +103,22 @@ def _list_attempt_entries(found: AttemptCost, amount: str) -> Iterator[tuple[int
         known = [at for at in instants if at is not None]
         if known and (len(known) == len(instants) or "first" in text):
             yield _entry(min(known) if "first" in text else max(known), kind, text)
-    yield from _list_progress(reports, kind)
+    # The newest step and the newest checkpoint.
+    for noun, marks in (
+        ("step", [(one.step, one.step_at) for one in reports]),
+        ("checkpoint", [(one.checkpoint, one.checkpoint_at) for one in reports]),
+    ):
+        reached = [(at, number) for number, at in marks if number is not None and at is not None]
+        if reached:
+            at, number = max(reached)
+            progress = f"step {number:,}" if noun == "step" else f"checkpoint at step {number:,}"
+            yield _entry(at, kind, f"The newest {progress}.")
     if attempt.ended_at is not None:
         reason = str(attempt.reason).replace("_", " ").lower() or "no reason known"
         detail = escape_invisible(to_sentence(attempt.detail))
         is_loud = attempt.reason in INFRASTRUCTURE or any(attempt.exit_codes.values())
         text = f"The attempt ended: {reason}. {detail}".strip()
         yield _entry(attempt.ended_at, kind, text, loud=is_loud)
-
-
-def _list_progress(
-    reports: Sequence[SupervisorReport], kind: str
-) -> Iterator[tuple[int, TimelineEntry]]:
-    """The newest step and checkpoint of an attempt."""
-    for noun, marks in (
-        ("step", [(one.step, one.step_at) for one in reports]),
-        ("checkpoint", [(one.checkpoint, one.checkpoint_at) for one in reports]),
-    ):
-        known = [(at, number) for number, at in marks if number is not None and at is not None]
-        if known:
-            at, number = max(known)
-            where = f"step {number:,}" if noun == "step" else f"checkpoint at step {number:,}"
-            yield _entry(at, kind, f"The newest {where}.")
 
 
 def _entry(at: int, kind: str, text: str, *, loud: bool = False) -> tuple[int, TimelineEntry]:

@@ -248,9 +248,9 @@ def _list_coming(found: IdleNode, now: int) -> Iterator[TimelineEntry]:
         return
     keep = None if is_on_notice(node) else keep_of_node(node)
     coming = [
-        (end.at, _describe_end(found, end))
+        (end.at, text)
         for end in found.ends
-        if end.at is not None and _is_to_come(found, end)
+        if end.at is not None and (text := _describe_end(found, end))
     ]
     if node.ready_at is None and node.spec.valid_until is not None:
         coming.append((node.spec.valid_until, "Given up if it is not READY by then."))
@@ -261,34 +261,30 @@ def _list_coming(found: IdleNode, now: int) -> Iterator[TimelineEntry]:
         yield TimelineEntry(to_moment(at), "Next", escape_invisible(text), left)
 
 
-def _is_to_come(found: IdleNode, end: End) -> bool:
-    """Whether an end at a known time comes if nothing changes. The mode may hold an idle node, and
-    a time to live does nothing where Google ends the node."""
+def _describe_end(found: IdleNode, end: End) -> str:
+    """What happens to a node at an end if nothing changes, in a sentence. Empty if the end does not
+    come: the mode may hold an idle node, and a time to live does nothing where Google ends the
+    node."""
+    text = to_sentence(f"{end.reason}: the node is deleted")
     match end.ender:
+        case EndCause.GOOGLE:
+            text = "Google ends the flex-start node."
+        case EndCause.JOB_END:
+            text = "The job has ended: the node is deleted."
+        case EndCause.TTL:
+            is_to_come = cloud_ends_at(found.node) is None
+            text = "The time to live ends: the node is deleted." if is_to_come else ""
         case EndCause.IDLE:
             course = None if found.watched is None else found.watched.course
             is_current = course is not None and course.incarnation == found.node.attempt
-            return is_current and Holder.MODE not in end.held_by
-        case EndCause.TTL:
-            return cloud_ends_at(found.node) is None
+            if not is_current or Holder.MODE in end.held_by:
+                text = ""
+            elif found.subject is not None:
+                verb = IDLE_ENDS.get(found.subject.applied.action, "ended")
+                text = f"The node is {verb} for idleness."
         case _:
-            return True
-
-
-def _describe_end(found: IdleNode, end: End) -> str:
-    """What happens to a node at an end, in a sentence."""
-    match end.ender:
-        case EndCause.GOOGLE:
-            return "Google ends the flex-start node."
-        case EndCause.JOB_END:
-            return "The job has ended: the node is deleted."
-        case EndCause.TTL:
-            return "The time to live ends: the node is deleted."
-        case EndCause.IDLE if found.subject is not None:
-            verb = IDLE_ENDS.get(found.subject.applied.action, "ended")
-            return f"The node is {verb} for idleness."
-        case _:
-            return to_sentence(f"{end.reason}: the node is deleted")
+            pass
+    return text
 
 
 def _list_idle_facts(said: Mapping[str, Any], now: int) -> Iterator[Fact]:

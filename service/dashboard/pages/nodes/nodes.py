@@ -209,6 +209,14 @@ def _build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
         for node, rate in zip(found.nodes, rates, strict=True)
     )
     first = replace(asked, after="")
+    is_descending = first.to_query().order.descending
+    # The link of a column sorts by it, or turns the order round if the page is sorted by it.
+    sorts = dict[str, FilterLink]()
+    for key, (title, is_descending_first) in _SORTS.items():
+        is_turned = first.sort == key and is_descending is is_descending_first
+        turned = "asc" if is_descending else "desc"
+        href = replace(first, sort=key, order=turned if is_turned else "").href
+        sorts[key] = FilterLink(title, href, first.sort == key)
     is_part = len(rows) < found.number
     unpriced = " and ".join(
         format_count(number, noun)
@@ -230,8 +238,8 @@ def _build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
         rows=rows,
         has_used=any(row.used for row in rows),
         can_change=any(row.can_change for row in rows),
-        sorts={key: _link_order(first, key) for key in SortKey},
-        descending=first.to_query().order.descending,
+        sorts=sorts,
+        descending=is_descending,
         first=first.href if asked.after else "",
         more=replace(asked, after=found.next_page_token).href if found.next_page_token else "",
         as_of=to_moment(found.as_of),
@@ -265,16 +273,6 @@ def _list_filters(first: NodesAsked) -> Sequence[FilterLink]:
         for name, title in titles.items()
         if (text := getattr(first, name)) != getattr(usual, name)
     ]
-
-
-def _link_order(first: NodesAsked, key: SortKey) -> FilterLink:
-    """The link of a column: sort by it, or turn the order round if the page is sorted by it."""
-    is_chosen = first.sort == key
-    order = ""
-    if is_chosen:
-        turned = "asc" if first.to_query().order.descending else "desc"
-        order = "" if (turned == "desc") is _SORTS[key][1] else turned
-    return FilterLink(_SORTS[key][0], replace(first, sort=key, order=order).href, is_chosen)
 
 
 def _build_listed_node(

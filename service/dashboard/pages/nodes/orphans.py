@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from service.application.orphans import OrphanKind, OrphanSum, SeenOrphan, sum_orphans
+from service.application.orphans import OrphanKind, OrphanSum, sum_orphans
 from service.application.services import Services
 from service.dashboard.actions.nodes import ActionLink
 from service.dashboard.actions.orphans import list_orphan_actions
@@ -92,10 +92,49 @@ def build_orphans_page(services: Services) -> OrphansPage:
     """The page as of now."""
     fleet = services.health.read_fleet()
     some = services.orphans.list_all()
+    rows = []
+    for seen in some[:SHOWN]:
+        orphan, shown = seen.orphan, seen.orphan.shown
+        queue = "queued resource" if shown.queued else ""
+        if seen.hourly is not None:
+            hourly = f"{format_money(seen.hourly)}/h"
+        elif seen.to_come is not None:
+            hourly = f"{format_money(seen.to_come)}/h once READY"
+        else:
+            hourly = "no price" if seen.billed else ""
+        hints = (f"{key}={value}" for key, value in owner_hints(shown.labels).items())
+        fate = _FATES[orphan.verdict]
+        if orphan.to_be_deleted:
+            by = "" if orphan.asked_by == STEWARD else f", requested by {orphan.asked_by}"
+            fate = f"To be deleted{by}"
+        rows.append(
+            OrphanRow(
+                id=orphan.id,
+                name=shown.place.cloud_id,
+                path=shown.path,
+                kind=_KINDS[orphan.kind],
+                stranger=orphan.kind is OrphanKind.STRANGER,
+                accelerator_type=" ".join(part for part in (shown.accelerator_type, queue) if part),
+                zone=shown.place.zone,
+                project=shown.place.project,
+                state=shown.state,
+                tone=tone_of_queue(shown.state) if shown.queued else tone_of(shown.state),
+                hourly=hourly,
+                fate=fate,
+                reason=to_sentence(orphan.reason),
+                error=to_sentence(orphan.last_error),
+                hints=", ".join(hints),
+                first_seen=to_moment(orphan.first_seen),
+                seen_for=format_duration(fleet.as_of - orphan.first_seen),
+                last_seen=to_moment(seen.last_seen),
+                commands=tuple(list_commands(orphan)),
+                actions=list_orphan_actions(orphan),
+            )
+        )
     return OrphansPage(
         notices=tuple(list_doubts(fleet)),
         found=describe_totals(sum_orphans(some)),
-        rows=tuple(_build_row(seen, fleet.as_of) for seen in some[:SHOWN]),
+        rows=tuple(rows),
         left_out=max(0, len(some) - SHOWN),
         as_of=to_moment(fleet.as_of),
     )
@@ -106,43 +145,6 @@ def describe_totals(total: OrphanSum) -> OrphanTotals:
     unpriced = format_count(total.unpriced, "more") if total.unpriced else ""
     return OrphanTotals(
         total.number, format_money(total.hourly), bool(total.hourly or total.unpriced), unpriced
-    )
-
-
-def _build_row(seen: SeenOrphan, now: int) -> OrphanRow:
-    orphan, shown = seen.orphan, seen.orphan.shown
-    queue = "queued resource" if shown.queued else ""
-    if seen.hourly is not None:
-        hourly = f"{format_money(seen.hourly)}/h"
-    elif seen.to_come is not None:
-        hourly = f"{format_money(seen.to_come)}/h once READY"
-    else:
-        hourly = "no price" if seen.billed else ""
-    fate = _FATES[orphan.verdict]
-    if orphan.to_be_deleted:
-        by = "" if orphan.asked_by == STEWARD else f", requested by {orphan.asked_by}"
-        fate = f"To be deleted{by}"
-    return OrphanRow(
-        id=orphan.id,
-        name=shown.place.cloud_id,
-        path=shown.path,
-        kind=_KINDS[orphan.kind],
-        stranger=orphan.kind is OrphanKind.STRANGER,
-        accelerator_type=" ".join(part for part in (shown.accelerator_type, queue) if part),
-        zone=shown.place.zone,
-        project=shown.place.project,
-        state=shown.state,
-        tone=tone_of_queue(shown.state) if shown.queued else tone_of(shown.state),
-        hourly=hourly,
-        fate=fate,
-        reason=to_sentence(orphan.reason),
-        error=to_sentence(orphan.last_error),
-        hints=", ".join(f"{key}={value}" for key, value in owner_hints(shown.labels).items()),
-        first_seen=to_moment(orphan.first_seen),
-        seen_for=format_duration(now - orphan.first_seen),
-        last_seen=to_moment(seen.last_seen),
-        commands=tuple(list_commands(orphan)),
-        actions=list_orphan_actions(orphan),
     )
 
 

@@ -15,7 +15,6 @@ from service.dashboard.kit.figures import (
     to_moment,
 )
 from service.dashboard.kit.time_bars import (
-    Lane,
     TimeBars,
     TimeSpan,
     TimeTick,
@@ -142,27 +141,8 @@ def build_signals(found: IdleNode, recent: RecentActivity, now: int) -> SignalsS
         return None
     start, end = recent.start, recent.end
     ticks = draw_ticks(start, end)
-    rows = sorted(found.signals, key=lambda one: (one.level is Level.QUIET, one.worker or 0))
-    left = Counter(one.level for one in rows[ROWS_SHOWN:])
-    said = [f"{number:,} {_LEVELS[level][0]}" for level, number in left.items()]
-    return SignalsShown(
-        bars=_draw_activity(recent, ticks),
-        charts=tuple(
-            _draw_chart(kind, recent.values[kind], recent.start, found.node.spec.chips)
-            for kind in _CHARTED
-            if kind in recent.values
-        ),
-        ticks=ticks,
-        workers=_draw_workers(watched.signals.tracks, start, end, ticks),
-        rows=tuple(_build_row(one, now) for one in rows[:ROWS_SHOWN]),
-        rest=f"Further signals: {', '.join(said)}." if said else "",
-        read=to_moment(watched.judged_at) if watched.judged_at else None,
-    )
-
-
-def _draw_activity(recent: RecentActivity, ticks: tuple[TimeTick, ...]) -> TimeBars:
-    """The activity of the whole node as bands, with the time of each in words."""
-    spans, at = list[TimeSpan](), recent.start
+    # The activity of the whole node as bands, with the time of each in words.
+    spans, at = list[TimeSpan](), start
     seconds: Counter[str] = Counter()
     for activity, slots in groupby(recent.slots):
         until = at + SLOT_SECONDS * len(list(slots))
@@ -171,13 +151,30 @@ def _draw_activity(recent: RecentActivity, ticks: tuple[TimeTick, ...]) -> TimeB
         spans.append(TimeSpan(at, until, look, label, hint))
         seconds[label] += until - at
         at = until
-    whole = format_duration(recent.end - recent.start)
-    said = ", ".join(f"{label} {format_duration(number)}" for label, number in seconds.items())
-    return TimeBars(
-        title=f"Activity in {whole} up to {to_moment(recent.end).full}",
-        words=f"Of {whole}: {said}.",
-        lanes=(draw_lane("Activity", spans, recent.start, recent.end),),
+    whole = format_duration(end - start)
+    times = ", ".join(f"{label} {format_duration(number)}" for label, number in seconds.items())
+    bars = TimeBars(
+        title=f"Activity in {whole} up to {to_moment(end).full}",
+        words=f"Of {whole}: {times}.",
+        lanes=(draw_lane("Activity", spans, start, end),),
         ticks=ticks,
+    )
+
+    rows = sorted(found.signals, key=lambda one: (one.level is Level.QUIET, one.worker or 0))
+    left = Counter(one.level for one in rows[ROWS_SHOWN:])
+    said = [f"{number:,} {_LEVELS[level][0]}" for level, number in left.items()]
+    return SignalsShown(
+        bars=bars,
+        charts=tuple(
+            _draw_chart(kind, recent.values[kind], start, found.node.spec.chips)
+            for kind in _CHARTED
+            if kind in recent.values
+        ),
+        ticks=ticks,
+        workers=_draw_workers(watched.signals.tracks, start, end, ticks),
+        rows=tuple(_build_row(one, now) for one in rows[:ROWS_SHOWN]),
+        rest=f"Further signals: {', '.join(said)}." if said else "",
+        read=to_moment(watched.judged_at) if watched.judged_at else None,
     )
 
 
@@ -228,11 +225,29 @@ def _draw_workers(
     """For each worker and signal, when it is proved to be at rest, and its newest work."""
     lanes = []
     workers = sorted({worker for worker, _ in tracks})
-    for worker in workers[:WORKERS_SHOWN]:
-        for kind in (*DEVICE_KINDS, *CPU_KINDS, *NETWORK_KINDS):
-            track = tracks.get((worker, kind))
-            if track is not None:
-                lanes.append(_draw_track(f"{worker}: {_NAMES[kind]}", kind, track, start, end))
+    kinds = (*DEVICE_KINDS, *CPU_KINDS, *NETWORK_KINDS)
+    pairs = [
+        (worker, kind)
+        for worker in workers[:WORKERS_SHOWN]
+        for kind in kinds
+        if (worker, kind) in tracks
+    ]
+    for worker, kind in pairs:
+        track = tracks[worker, kind]
+        known = [(first, last, "rest", "at rest") for first, last in track.at_rest]
+        if track.broken_at is not None and kind is not Kind.DEVICE:
+            known.insert(0, (track.broken_at - SLOT_SECONDS, track.broken_at, "work", "at work"))
+        spans, at = list[TimeSpan](), start
+        for first, last, look, label in sorted(known):
+            if first > at:
+                spans.append(TimeSpan(at, first, "unknown", "unknown", "unknown"))
+            if last > at:
+                hint = f"{label} from {to_moment(first).full} to {to_moment(last).full}"
+                spans.append(TimeSpan(max(first, at), last, look, label, hint))
+            at = max(at, last)
+        if at < end:
+            spans.append(TimeSpan(at, end, "unknown", "unknown", "unknown"))
+        lanes.append(draw_lane(f"{worker}: {_NAMES[kind]}", spans, start, end))
     if not lanes:
         return None
     more = len(workers) - WORKERS_SHOWN
@@ -243,23 +258,6 @@ def _draw_workers(
         lanes=tuple(lanes),
         ticks=ticks,
     )
-
-
-def _draw_track(name: str, kind: Kind, track: SignalTrack, start: int, end: int) -> Lane:
-    known = [(first, last, "rest", "at rest") for first, last in track.at_rest]
-    if track.broken_at is not None and kind is not Kind.DEVICE:
-        known.insert(0, (track.broken_at - SLOT_SECONDS, track.broken_at, "work", "at work"))
-    spans, at = list[TimeSpan](), start
-    for first, last, look, label in sorted(known):
-        if first > at:
-            spans.append(TimeSpan(at, first, "unknown", "unknown", "unknown"))
-        if last > at:
-            hint = f"{label} from {to_moment(first).full} to {to_moment(last).full}"
-            spans.append(TimeSpan(max(first, at), last, look, label, hint))
-        at = max(at, last)
-    if at < end:
-        spans.append(TimeSpan(at, end, "unknown", "unknown", "unknown"))
-    return draw_lane(name, spans, start, end)
 
 
 def _build_row(one: SignalState, now: int) -> SignalRow:

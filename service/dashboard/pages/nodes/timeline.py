@@ -116,14 +116,28 @@ def build_timeline(
     places = places_for(cost.cost)
     units = in_units([segment.cost for segment in cost.segments], unit_for(places))
     shown = [page.covers(segment.usage.start) for segment in cost.segments]
-    dated = [
-        *_list_event_entries(page.events),
-        *_list_corrections(history, home),
-        *(
-            (segment.usage.start, _build_segment(segment, format_units(unit, places), history))
-            for segment, unit, is_here in zip(cost.segments, units, shown, strict=True)
-            if is_here
-        ),
+    dated = list(_list_event_entries(page.events))
+    # Corrections that were posted at once are one entry.
+    posted: dict[int, list[PostedLine]] = defaultdict(list)
+    for line in history.lines:
+        if line.corrects_id is not None and page.covers(line.posted_at):
+            posted[line.posted_at].append(line)
+    for at, lines in posted.items():
+        change = format_money(sum(line.amount_nanos for line in lines))
+        text = f"{format_count(len(lines), 'line')} of the ledger corrected by {change}"
+        entry = TimelineEntry(
+            at=to_moment(at),
+            kind="Correction",
+            text=f"{text}. The segments include this.",
+            note="the ledger",
+            href=f"{home}/ledger/{lines[0].id}",
+            link=f"Evidence: line {lines[0].id}",
+        )
+        dated.append((at, entry))
+    dated += [
+        (segment.usage.start, _build_segment(segment, format_units(unit, places), history))
+        for segment, unit, is_here in zip(cost.segments, units, shown, strict=True)
+        if is_here
     ]
     here = sum(unit for unit, is_here in zip(units, shown, strict=True) if is_here)
     is_first, left = page.until is None, page.older
@@ -213,28 +227,6 @@ def _build_segment(segment: BilledSegment, amount: str, history: NodeTimeline) -
         href=home if line is None else f"{home}/{line.id}",
         link="Ledger, not yet posted" if line is None else f"Evidence: line {line.id}",
     )
-
-
-def _list_corrections(history: NodeTimeline, home: str) -> Iterator[tuple[int, TimelineEntry]]:
-    """The corrections on the page; those that were posted at once are one entry."""
-    posted: dict[int, list[PostedLine]] = defaultdict(list)
-    for line in history.lines:
-        if line.corrects_id is not None and history.events.covers(line.posted_at):
-            posted[line.posted_at].append(line)
-    for at, lines in posted.items():
-        change = format_money(sum(line.amount_nanos for line in lines))
-        text = f"{format_count(len(lines), 'line')} of the ledger corrected by {change}"
-        yield (
-            at,
-            TimelineEntry(
-                at=to_moment(at),
-                kind="Correction",
-                text=f"{text}. The segments include this.",
-                note="the ledger",
-                href=f"{home}/ledger/{lines[0].id}",
-                link=f"Evidence: line {lines[0].id}",
-            ),
-        )
 
 
 def _sum_states(history: NodeTimeline) -> Iterator[StateTotal]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
@@ -139,7 +139,15 @@ def build_cost_chart(
         overlays=()
         if earlier is None
         else (Overlay("before", trace_steps(earlier, picture), "the same time before"),),
-        before=None if before is None else _describe_before(asked, grid, before),
+        before=None
+        if before is None
+        else PeriodBefore(
+            total=format_money(before.total),
+            change=describe_change(grid.total, before.total),
+            start=to_moment(before.window.start),
+            end=to_moment(before.window.end),
+            href=asked.narrow_to(before.window, asked.step).page,
+        ),
     )
 
 
@@ -147,7 +155,28 @@ def _draw_costs(
     asked: CostsAsked, grid: CostGrid, rounded: RoundedGrid, names: Mapping[str, Value]
 ) -> _Drawing:
     """Costs or running sums, stacked by group."""
-    layers = list(_stack_layers(asked, grid, rounded, names))
+    # The layers of the groups, the lowest first. All groups without a place in the palette share
+    # one layer.
+    layers = []
+    keys = {"\0".join(group): number for number, group in enumerate(grid.groups)}
+    costs = {key: sum(grid.costs[number]) for key, number in keys.items()}
+    dimension = asked.aggregate[0] if len(asked.aggregate) == 1 else ""
+    grouping = GROUPINGS.get(dimension) or Grouping(dimension, dimension, "")
+    for series in build_series(grouping, costs):
+        members = sorted(keys[key] for key in series.values)
+        rows = dict.fromkeys(min(number, MOST_GROUPS) for number in members)
+        name, href = series.name, "#group-heading"
+        if len(members) == 1:
+            values = link_values(asked, grid.groups[members[0]], names)
+            name, href = " / ".join(value.text for value in values), values[-1].href
+        layer = _Layer(
+            name,
+            series.place,
+            href,
+            [sum(column) for column in zip(*(grid.costs[n] for n in members), strict=True)],
+            [sum(column) for column in zip(*(rounded.cells[n] for n in rows), strict=True)],
+        )
+        layers.append(layer)
     totals = [sum(layer.shown) for layer in layers]
     legend = [
         LegendEntry(
@@ -172,31 +201,6 @@ def _draw_costs(
         hints.append((format_units(whole, rounded.places), parts))
     amounts = [list(column) for column in zip(*(layer.exact for layer in layers), strict=True)]
     return _Drawing(amounts, hints, tuple(reversed(legend)), tuple(one.place for one in layers))
-
-
-def _stack_layers(
-    asked: CostsAsked, grid: CostGrid, rounded: RoundedGrid, names: Mapping[str, Value]
-) -> Iterator[_Layer]:
-    """The layers of the groups, the lowest first. All groups without a place in the palette share
-    one layer."""
-    keys = {"\0".join(group): number for number, group in enumerate(grid.groups)}
-    totals = {key: sum(grid.costs[number]) for key, number in keys.items()}
-    dimension = asked.aggregate[0] if len(asked.aggregate) == 1 else ""
-    grouping = GROUPINGS.get(dimension) or Grouping(dimension, dimension, "")
-    for series in build_series(grouping, totals):
-        members = sorted(keys[key] for key in series.values)
-        rows = dict.fromkeys(min(number, MOST_GROUPS) for number in members)
-        name, href = series.name, "#group-heading"
-        if len(members) == 1:
-            values = link_values(asked, grid.groups[members[0]], names)
-            name, href = " / ".join(value.text for value in values), values[-1].href
-        yield _Layer(
-            name,
-            series.place,
-            href,
-            [sum(column) for column in zip(*(grid.costs[n] for n in members), strict=True)],
-            [sum(column) for column in zip(*(rounded.cells[n] for n in rows), strict=True)],
-        )
 
 
 def _draw_rates(asked: CostsAsked, grid: CostGrid) -> _Drawing:
@@ -240,16 +244,6 @@ def _measure_before(asked: CostsAsked, grid: CostGrid, before: CostReport) -> li
     if asked.show is Show.RATE:
         return list(map(_rate_of, costs, chips))
     return list(accumulate(costs)) if asked.show is Show.CUMULATIVE else costs
-
-
-def _describe_before(asked: CostsAsked, grid: CostGrid, before: CostReport) -> PeriodBefore:
-    return PeriodBefore(
-        total=format_money(before.total),
-        change=describe_change(grid.total, before.total),
-        start=to_moment(before.window.start),
-        end=to_moment(before.window.end),
-        href=asked.narrow_to(before.window, asked.step).page,
-    )
 
 
 def _label_buckets(grid: CostGrid, zone: ZoneInfo) -> tuple[DayLabel, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -104,7 +104,23 @@ def build_form(asked: CostsAsked, values: CostReport | None, now: int) -> QueryF
         since, until = dates_of_window(window)
         window = "" if since else window
         windows.insert(0, (window, window or "these dates"))
-    menus = [] if values is None else list(_list_menus(asked, values))
+    # A menu for each dimension with several values in the window, or with a filter.
+    only: Mapping[str, list[str]] = {}
+    with suppress(Rejected):
+        only = only_of(asked.only)
+    menus = []
+    rows = () if values is None else values.rows
+    for place, name in enumerate(() if values is None else MENUS):
+        known, chosen = sorted({row.group[place] for row in rows}), only.get(name, [])
+        if len(known) < 2 and not chosen:
+            continue
+        single = chosen[0] if len(chosen) == 1 else None
+        summary = f"{len(chosen)} chosen" if len(chosen) > 1 else "any"
+        options = [QueryOption("", summary, single is None)]
+        for value in sorted({*known[:MOST_VALUES], *chosen}):
+            text = value or UNNAMED.get(name, "(none)")
+            options.append(QueryOption(condition_of(name, value), text, value == single))
+        menus.append(FilterMenu(dimension_title(name), tuple(options)))
     offered = {choice.value for menu in menus for choice in menu.choices if choice.chosen}
     return QueryForm(
         windows=tuple(QueryOption(value, text, value == window) for value, text in windows),
@@ -125,33 +141,3 @@ def apply_form(asked: CostsAsked, sent: Mapping[str, str]) -> CostsAsked:
     first, last = (sent.get(name, "").strip()[:20] for name in ("since", "until"))
     window = "" if is_from_menu else window_of_dates(first, last)
     return asked.with_window(window) if window else asked
-
-
-def _list_menus(asked: CostsAsked, values: CostReport) -> Iterator[FilterMenu]:
-    """A menu for each dimension with several values in the window, or with a filter."""
-    only: Mapping[str, list[str]] = {}
-    with suppress(Rejected):
-        only = only_of(asked.only)
-    for place, name in enumerate(MENUS):
-        known = sorted({row.group[place] for row in values.rows})
-        chosen = only.get(name, [])
-        if len(known) < 2 and not chosen:
-            continue
-        entries = sorted({*known[:MOST_VALUES], *chosen})
-        single = chosen[0] if len(chosen) == 1 else None
-        yield FilterMenu(
-            dimension_title(name),
-            (
-                QueryOption(
-                    "", f"{len(chosen)} chosen" if len(chosen) > 1 else "any", single is None
-                ),
-                *(
-                    QueryOption(
-                        condition_of(name, value),
-                        value or UNNAMED.get(name, "(none)"),
-                        value == single,
-                    )
-                    for value in entries
-                ),
-            ),
-        )
