@@ -159,7 +159,18 @@ def quotas(
     else:
         print_table(
             _QUOTAS,
-            map(_quota_row, found),
+            (
+                [
+                    *(quota[name] for name in ("where", "generation", "tier", "size", "project")),
+                    "not known" if quota["allowed"] is None else f"{quota['allowed']:,}",
+                    _format_quota(quota, "used"),
+                    _format_quota(quota, "held"),
+                    format_time(quota["observed_at"]),
+                    _OUTDATED.get(quota["standing"]) or format_time(quota["believed_until"]),
+                    quota["id"] or NOTHING,
+                ]
+                for quota in found
+            ),
             spare=("ID", "LEARNED (UTC)", "PROJECT", "SIZE", "REFUSES UNTIL (UTC)", "TIER"),
         )
         said = dict.fromkeys(
@@ -202,23 +213,11 @@ def forget_quota(
 
 
 _ID = re.compile(r"[0-9a-f]{32}")
+_OUTDATED = {"old": "no longer: old", "contradicted": "no longer: more was granted"}
 _QUOTAS = [
     *("WHERE", "GENERATION", "TIER", "SIZE", "PROJECT", ">ALLOWED", ">USED", ">HELD"),
     *("LEARNED (UTC)", "REFUSES UNTIL (UTC)", "ID"),
 ]
-
-
-def _quota_row(quota: Mapping[str, Any]) -> list[str]:
-    refuses = {"old": "no longer: old", "contradicted": "no longer: more was granted"}
-    return [
-        *(quota[name] for name in ("where", "generation", "tier", "size", "project")),
-        "not known" if quota["allowed"] is None else f"{quota['allowed']:,}",
-        _format_quota(quota, "used"),
-        _format_quota(quota, "held"),
-        format_time(quota["observed_at"]),
-        refuses.get(quota["standing"]) or format_time(quota["believed_until"]),
-        quota["id"] or NOTHING,
-    ]
 
 
 def _format_quota(quota: Mapping[str, Any], what: str) -> str:

@@ -94,10 +94,11 @@ def list_orphans(
     if json:
         print_json(answer)
         return
-    found = answer.value["orphans"]
+    found, total = answer.value["orphans"], answer.value["total_hourly_cost"]
+    summary = "no orphans: every resource in the cloud has a record"
     if found:
         now = wall_clock()
-        costs = _format_costs(found, answer.value["total_hourly_cost"])
+        costs = _format_costs(found, total)
         rows = (
             [
                 orphan["cloud_id"] + (" (queue)" if orphan["is_queued_resource"] else ""),
@@ -116,7 +117,11 @@ def list_orphans(
         print_table(_COLUMNS, rows, spare=("WHOSE", "ID", "TYPE"))
         failed = (orphan for orphan in found if orphan["last_error"])
         print_lines("", *(f"{orphan['name']}: {orphan['last_error']}" for orphan in failed))
-    print_paragraphs(_describe_total(answer.value), NEVER)
+        unpriced = answer.value["unpriced"]
+        note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
+        number = format_count(len(found), "orphan")
+        summary = f"{number} at {format_usd(total)} an hour{note}"
+    print_paragraphs(summary, NEVER)
 
 
 @app.command()
@@ -213,12 +218,3 @@ def _format_costs(orphans: Sequence[Mapping[str, Any]], total: str) -> Iterator[
 
 def _is_billed(orphan: Mapping[str, Any]) -> bool:
     return orphan["state"] == "READY" and not orphan["is_queued_resource"]
-
-
-def _describe_total(page: Mapping[str, Any]) -> str:
-    number, unpriced = len(page["orphans"]), page["unpriced"]
-    if not number:
-        return "no orphans: every resource in the cloud has a record"
-    note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
-    total = format_usd(page["total_hourly_cost"])
-    return f"{format_count(number, 'orphan')} at {total} an hour{note}"

@@ -249,6 +249,12 @@ _MODES = {
 
 def _print_project(project: Mapping[str, Any], now: int) -> None:
     looked, upcoming = project["ticked_at"], project["next_tick_at"]
+    # Empty while the breaker is open, or if it never opened.
+    closing = ""
+    if project["breaker_closed_at"] is not None:
+        closer = project["breaker_closed_by"] or "itself"
+        at, reason = format_time(project["breaker_closed_at"]), project["breaker_closed_reason"]
+        closing = f"closed by {closer} at {at}: {reason}"
     pause_said = f"since {format_time(project['paused_at'])}: {project['pause_reason']}"
     print_lines("", f"project {project['project']}")
     print_facts(
@@ -259,7 +265,7 @@ def _print_project(project: Mapping[str, Any], now: int) -> None:
                 "no daemon is running" if upcoming is None else _format_due(upcoming, now),
             ),
             ("paused", pause_said if project["paused_at"] is not None else ""),
-            ("breaker", _describe_closing(project)),
+            ("breaker", closing),
         ]
     )
     for rail in project["rails"]:
@@ -285,16 +291,6 @@ def _print_project(project: Mapping[str, Any], now: int) -> None:
                 for node in project["waiting"]
             ],
         )
-
-
-def _describe_closing(project: Mapping[str, Any]) -> str:
-    """When the breaker last closed, who closed it, and why. Empty while it is open, or if it never
-    opened."""
-    if project["breaker_closed_at"] is None:
-        return ""
-    closer = project["breaker_closed_by"] or "itself"
-    at, reason = format_time(project["breaker_closed_at"]), project["breaker_closed_reason"]
-    return f"closed by {closer} at {at}: {reason}"
 
 
 def _format_due(at: str | None, now: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -232,47 +232,44 @@ def find_budget(client: Client, said: str) -> str:
 
 def _print_budget(budget: Mapping[str, Any]) -> None:
     """Print a budget, then its warnings."""
-    print_facts(_budget_facts(budget))
-    print_paragraphs(*(f"note: {warning}" for warning in budget["warnings"]))
-
-
-def _budget_facts(budget: Mapping[str, Any]) -> Iterator[tuple[str, Cell]]:
-    yield "Name", budget["name"]
-    yield "Id", budget["id"]
-    yield "Scope", _describe_scope(budget["scope"])
     often = "once" if budget["period"] == "custom" else f"a {budget['period']} ({budget['tz']})"
-    yield "Amount", f"{format_usd(budget['amount'])} {often}"
+    facts: list[tuple[str, Cell]] = [
+        ("Name", budget["name"]),
+        ("Id", budget["id"]),
+        ("Scope", _describe_scope(budget["scope"])),
+        ("Amount", f"{format_usd(budget['amount'])} {often}"),
+    ]
     if budget["spent"] is None:
-        yield "Now", "it is not active now"
+        facts.append(("Now", "it is not active now"))
     else:
-        yield (
-            "Period",
-            f"{format_time(budget['starts_at'])} to {format_time(budget['ends_at'])} UTC",
-        )
+        start, end = format_time(budget["starts_at"]), format_time(budget["ends_at"])
         spent, held, left = _format_shares(budget)
-        yield "Spent", f"{spent}, {budget['percent']}%"
         least, most = ("at least ", "at most ") if budget["unpriced_nodes"] else ("", "")
-        yield "Held", f"{least}{held} for running and requested nodes"
-        yield "Left", f"{most}{left}"
-        names = budget["unpriced"]
-        more = budget["unpriced_nodes"] - len(names)
-        yield "No price", clean_text(", ".join(names)) + (f" and {more} more" if more else "")
+        unpriced = clean_text(", ".join(budget["unpriced"]))
+        more = budget["unpriced_nodes"] - len(budget["unpriced"])
         forecast = budget["forecast"]
-        yield "Forecast", "no forecast" if forecast is None else format_usd(forecast)
-    yield (
-        "Thresholds",
-        ", ".join(
-            f"{threshold['percent']}%" + (" forecast" if threshold["of"] == "forecast" else "")
-            for threshold in budget["thresholds"]
-        ),
+        facts += [
+            ("Period", f"{start} to {end} UTC"),
+            ("Spent", f"{spent}, {budget['percent']}%"),
+            ("Held", f"{least}{held} for running and requested nodes"),
+            ("Left", f"{most}{left}"),
+            ("No price", unpriced + (f" and {more} more" if more else "")),
+            ("Forecast", "no forecast" if forecast is None else format_usd(forecast)),
+        ]
+    thresholds = (
+        f"{threshold['percent']}%" + (" forecast" if threshold["of"] == "forecast" else "")
+        for threshold in budget["thresholds"]
     )
-    yield "Burn rate", "" if budget["burn_rate"] is None else f"{budget['burn_rate']} times"
-    yield "When exceeded", _describe_action(budget)
-    yield (
-        "Fired",
-        ", ".join(f"{a['kind']} ({format_time(a['fired_at'])})" for a in budget["alerts"]),
-    )
-    yield "Notifies", ", ".join(filter(None, [budget["webhook"], *budget["emails"]]))
+    fired = (f"{alert['kind']} ({format_time(alert['fired_at'])})" for alert in budget["alerts"])
+    facts += [
+        ("Thresholds", ", ".join(thresholds)),
+        ("Burn rate", "" if budget["burn_rate"] is None else f"{budget['burn_rate']} times"),
+        ("When exceeded", _describe_action(budget)),
+        ("Fired", ", ".join(fired)),
+        ("Notifies", ", ".join(filter(None, [budget["webhook"], *budget["emails"]]))),
+    ]
+    print_facts(facts)
+    print_paragraphs(*(f"note: {warning}" for warning in budget["warnings"]))
 
 
 def _format_shares(budget: Mapping[str, Any]) -> list[str]:

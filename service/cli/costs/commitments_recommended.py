@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -39,37 +39,34 @@ def print_recommendations(found: Mapping[str, Any]) -> None:
         return
     start, end = format_time(found["start"]), format_time(found["end"])
     print_lines(f"from {format_count(found['days'], 'full day')}, {start} to {end} UTC")
-    for recommendation in several:
+    for advice in several:
+        years = format_count(advice["term_years"], "year")
+        chips = format_count(advice["chips"], "chip") if advice["chips"] else "nothing"
+        facts = [(f"{advice['generation']} in {advice['region']}", years), ("  Commit to", chips)]
+        if advice["reason"]:
+            facts.append(("  Because", advice["reason"]))
+        if advice["break_even_of_a_day"]:
+            committed = format_exact(advice["commitment_price"])
+            on_demand = format_exact(advice["on_demand_price"])
+            facts += [
+                ("  A chip-hour", f"{committed} for {on_demand} on demand"),
+                ("  A chip pays from", f"{advice['break_even_of_a_day']} of use a day"),
+            ]
+        if advice["chips_best"]:
+            between = f"{advice['chips_low']:,} to {advice['chips_high']:,} in eight of ten draws"
+            best = format_count(advice["chips_best"], "chip")
+            facts.append(("  Cheapest", f"{best}; {between}"))
+        if advice["chips"]:
+            low = format_usd(advice["saving_per_month_low"])
+            high = format_usd(advice["saving_per_month_high"])
+            facts += [
+                ("  In use", f"{Decimal(advice['utilisation_percent']):.1f} % of the time"),
+                ("  Saves a month", f"{format_usd(advice['saving_per_month'])} ({low} to {high})"),
+                ("  Due if use stops", format_usd(advice["cost_if_unused"])),
+            ]
         print_lines("")
-        print_facts(_list_facts(recommendation))
+        print_facts(facts)
     # One sentence to a line: a terminal has 80 columns.
     *firsts, last = found["caution"].split(". ")
     choice = "Choose one term or the other, not both."
     print_lines("", choice, *(f"{sentence}." for sentence in firsts), last)
-
-
-def _list_facts(advice: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    years = format_count(advice["term_years"], "year")
-    yield f"{advice['generation']} in {advice['region']}", years
-    yield "  Commit to", format_count(advice["chips"], "chip") if advice["chips"] else "nothing"
-    if advice["reason"]:
-        yield "  Because", advice["reason"]
-    if advice["break_even_of_a_day"]:
-        committed, on_demand = (
-            format_exact(advice["commitment_price"]),
-            format_exact(advice["on_demand_price"]),
-        )
-        yield "  A chip-hour", f"{committed} for {on_demand} on demand"
-        yield "  A chip pays from", f"{advice['break_even_of_a_day']} of use a day"
-    if advice["chips_best"]:
-        between = f"{advice['chips_low']:,} to {advice['chips_high']:,} in eight of ten draws"
-        yield "  Cheapest", f"{format_count(advice['chips_best'], 'chip')}; {between}"
-    if not advice["chips"]:
-        return
-    low, high = (
-        format_usd(advice["saving_per_month_low"]),
-        format_usd(advice["saving_per_month_high"]),
-    )
-    yield "  In use", f"{Decimal(advice['utilisation_percent']):.1f} % of the time"
-    yield "  Saves a month", f"{format_usd(advice['saving_per_month'])} ({low} to {high})"
-    yield "  Due if use stops", format_usd(advice["cost_if_unused"])

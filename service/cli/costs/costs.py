@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -110,7 +110,11 @@ def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
         zone = ZoneInfo(report["tz"])
         starts = [datetime.fromisoformat(row["start"]).astimezone(zone) for row in report["rows"]]
         costs = format_parts(report["total"], [row["cost"] for row in report["rows"]])
-        bars = _draw_chart(report["rows"])
+        # A bar for the cost of each row; none for a single row, and where no terminal is.
+        bars = []
+        if len(report["rows"]) > 1 and is_terminal(sys.stdout):
+            amounts = [Decimal(row["cost"]) for row in report["rows"]]
+            bars = draw_bars(amounts, CHART_WIDTH, has_blocks=can_show_blocks())
         print_table(
             [
                 f"FROM ({report['tz']})",
@@ -140,15 +144,6 @@ def print_report(report: Mapping[str, Any], names: Mapping[str, str]) -> None:
         f"{format_usd(report['total'])} in all, as of {format_time(report['as_of'])} UTC{running}"
     )
     print_paragraphs(*_list_notes(report))
-
-
-def _draw_chart(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A bar for the cost of each row. Nothing for a single row, and where no terminal is."""
-    if len(rows) < 2 or not is_terminal(sys.stdout):
-        return []
-    return draw_bars(
-        [Decimal(row["cost"]) for row in rows], CHART_WIDTH, has_blocks=can_show_blocks()
-    )
 
 
 def _list_notes(report: Mapping[str, Any]) -> Iterator[str]:

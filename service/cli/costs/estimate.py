@@ -91,22 +91,25 @@ def print_estimate(estimate: Mapping[str, Any], *, has_end: bool = True) -> None
         ),
         spare=["PER CHIP-HOUR"],
     )
-    print_lines(*map(_describe_budget, estimate.get("budgets", ())))
-
-
-def _describe_budget(budget: Mapping[str, Any]) -> str:
-    """Share of a budget that the cheapest offer takes, and the amount that is left or missing."""
-    name, fits = budget["name"] or budget["budget_id"], budget["fits"]
-    taken = f"{name}: the cheapest takes {budget['percent']} % of {format_usd(budget['amount'])}"
-    left = budget["left"]
-    if left is None or fits is None:
-        rest = "what is left is unknown"
-    elif Decimal(left) < 0:
-        rest = f"that is {format_usd(left.removeprefix('-'))} more than what is left of it"
-    elif fits:
-        rest = f"{format_usd(left)} is left after it"
-    else:
-        amount = format_usd(left)
-        rest = f"{amount} is left after it, too little for the minute that its deletion may take"
-    answer = ": it only notifies" if budget["on_exceeded"] == "notify" else ": it would refuse"
-    return f"{taken}; {rest}{'' if fits else answer}"
+    # The share of a budget that the cheapest offer takes, and the amount that is left or missing.
+    lines = []
+    for budget in estimate.get("budgets", ()):
+        name, fits = budget["name"] or budget["budget_id"], budget["fits"]
+        taken = (
+            f"{name}: the cheapest takes {budget['percent']} % of {format_usd(budget['amount'])}"
+        )
+        left = budget["left"]
+        if left is None or fits is None:
+            rest = "what is left is unknown"
+        elif Decimal(left) < 0:
+            rest = f"that is {format_usd(left.removeprefix('-'))} more than what is left of it"
+        elif fits:
+            rest = f"{format_usd(left)} is left after it"
+        else:
+            amount = format_usd(left)
+            rest = (
+                f"{amount} is left after it, too little for the minute that its deletion may take"
+            )
+        answer = ": it only notifies" if budget["on_exceeded"] == "notify" else ": it would refuse"
+        lines.append(f"{taken}; {rest}{'' if fits else answer}")
+    print_lines(*lines)

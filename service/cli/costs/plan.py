@@ -101,40 +101,36 @@ def plan(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
 def print_plans(found: Mapping[str, Any]) -> None:
     """Print a row for each accelerator type and provisioning model."""
-    print_table(
-        ["TYPE", ">CHIPS", "MODEL", "ZONE", ">PER HOUR", ">TAKES", ">COST", ">STEPS", "FITS"],
-        (
+    rows = []
+    for plan in found["plans"]:
+        duration, affords = plan["duration_seconds"], plan["affords_seconds"]
+        missed = [
+            "too late" if plan["meets_deadline"] is False else "",
+            "too expensive" if plan["meets_max_spend"] is False else "",
+            "price not known" if plan["hourly_cost"] is None else "",
+        ]
+        fits = ", ".join(filter(None, missed))
+        if not fits:
+            has_span = affords is not None and duration is None and Decimal(plan["hourly_cost"])
+            fits = f"yes, the spend lasts for {format_span(affords)}" if has_span else "yes"
+        steps = NOTHING
+        if plan["accumulation_steps"] is not None:
+            # Uneven: the last step is not full.
+            steps = f"{plan['accumulation_steps']}{'' if plan['divides_evenly'] else ', uneven'}"
+        rows.append(
             [
                 plan["accelerator_type"],
                 str(plan["chips"]),
                 plan["provisioning_model"],
                 plan["zone"],
                 format_usd(plan["hourly_cost"]),
-                NOTHING
-                if plan["duration_seconds"] is None
-                else format_span(plan["duration_seconds"]),
-                NOTHING if plan["duration_seconds"] is None else format_usd(plan["cost"]),
-                NOTHING
-                if plan["accumulation_steps"] is None
-                # Uneven: the last step is not full.
-                else f"{plan['accumulation_steps']}{'' if plan['divides_evenly'] else ', uneven'}",
-                _describe_fit(plan),
+                NOTHING if duration is None else format_span(duration),
+                NOTHING if duration is None else format_usd(plan["cost"]),
+                steps,
+                fits,
             ]
-            for plan in found["plans"]
-        ),
+        )
+    print_table(
+        ["TYPE", ">CHIPS", "MODEL", "ZONE", ">PER HOUR", ">TAKES", ">COST", ">STEPS", "FITS"], rows
     )
     print_lines("", f"prices as of {format_time(found['as_of'])} UTC")
-
-
-def _describe_fit(plan: Mapping[str, Any]) -> str:
-    """Limits that a plan misses. `yes` for none, with the time that the largest spend pays for."""
-    missed = [
-        "too late" if plan["meets_deadline"] is False else "",
-        "too expensive" if plan["meets_max_spend"] is False else "",
-        "price not known" if plan["hourly_cost"] is None else "",
-    ]
-    if any(missed):
-        return ", ".join(filter(None, missed))
-    lasts = plan["affords_seconds"]
-    dear = lasts is not None and plan["duration_seconds"] is None and Decimal(plan["hourly_cost"])
-    return f"yes, the spend lasts for {format_span(lasts)}" if dear else "yes"

@@ -158,15 +158,17 @@ def _print_bill(found: Mapping[str, Any]) -> None:
         ),
     )
     for kind, apart in found["apart"].items():
-        rows_apart = format_count(apart["rows"], "row")
-        line = f"apart from that, {kind}: {rows_apart}, {_format_amount(apart)}"
+        amount = format_usd(apart["cost"])
+        if apart.get("local") and not apart["cost"].strip("0."):  # rows without a conversion rate
+            amounts = (_format_local(text, currency) for currency, text in apart["local"].items())
+            amount = ", ".join(amounts)
+        line = f"apart from that, {kind}: {format_count(apart['rows'], 'row')}, {amount}"
         print_lines(line, *([f"  {apart['reason']}"] if apart.get("reason") else []))
     _print_credits(total)
     _print_invoices(found.get("invoices", []))
     _print_commitments(found)
-    machines = found["machines"]
-    if machines["entries"]:
-        left = format_usd(machines["charged"])
+    if found["machines"]["entries"]:
+        left = format_usd(found["machines"]["charged"])
         print_lines(
             f"left out: {left} of users' own VMs beside TPU Nodes, which are not billed as TPUs"
         )
@@ -179,14 +181,6 @@ def _print_bill(found: Mapping[str, Any]) -> None:
         f"{more} more, {less} less",
         f"id {found['id']}",
     )
-
-
-def _format_amount(apart: Mapping[str, Any]) -> str:
-    """Amount in dollars. In the currency of the bill for rows without a conversion rate."""
-    local = apart.get("local", {})
-    if apart["cost"].strip("0.") or not local:
-        return format_usd(apart["cost"])
-    return ", ".join(_format_local(amount, currency) for currency, amount in local.items())
 
 
 def _format_local(amount: str, currency: str) -> str:

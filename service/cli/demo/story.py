@@ -109,7 +109,21 @@ class Story:
 
     def tell(self) -> None:
         """Set up the cloud, and put all acts on the clock."""
-        self._set_up_cloud()
+        middle = floor_to(int(self.start + self._seconds / 2), HOUR)
+        cheaper = {"generation": "v5e", "region": "us-west4", "usd": "0.4623", "at": middle}
+        self._configure(
+            {
+                "played_workers": "all",
+                "capacity": {f"{FULL}/v5e": 0, f"{FULL_V6E}/v6e": 0},
+                "odds": {"preemptions_per_hour": {"*": 0.012}, "sibling_death_seconds": 20},
+                "telemetry": {"delay_seconds": 30, "cores": 1, "missing": list(UNREAD)},
+                "prices": {"spot_price_changes": [cheaper]},
+                "permissions": DENIED,
+            }
+        )
+        self._clock.at(self.watched_from, partial(self._configure, {"permissions": {}}))
+        measured: Mapping[str, object] = {"telemetry": {"missing": []}}
+        self._clock.at(self.end - LAST_SECONDS, partial(self._configure, measured))
         self._clock.at(self.start, self._set_up_budgets)
         self._clock.at(self.watched_from, self._set_up_policies)
         for standing in FLEET:
@@ -145,24 +159,6 @@ class Story:
         self._tell_last_hours()
 
     # the cloud, the money and the rules
-
-    def _set_up_cloud(self) -> None:
-        middle = floor_to(int(self.start + self._seconds / 2), HOUR)
-        cheaper = {"generation": "v5e", "region": "us-west4", "usd": "0.4623", "at": middle}
-        control.change_config(
-            self._past.world,
-            {
-                "played_workers": "all",
-                "capacity": {f"{FULL}/v5e": 0, f"{FULL_V6E}/v6e": 0},
-                "odds": {"preemptions_per_hour": {"*": 0.012}, "sibling_death_seconds": 20},
-                "telemetry": {"delay_seconds": 30, "cores": 1, "missing": list(UNREAD)},
-                "prices": {"spot_price_changes": [cheaper]},
-                "permissions": DENIED,
-            },
-        )
-        self._clock.at(self.watched_from, partial(self._configure, {"permissions": {}}))
-        measured: Mapping[str, object] = {"telemetry": {"missing": []}}
-        self._clock.at(self.end - LAST_SECONDS, partial(self._configure, measured))
 
     def _configure(self, changes: Mapping[str, object]) -> None:
         control.change_config(self._past.world, changes)

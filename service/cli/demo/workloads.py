@@ -68,31 +68,29 @@ class Workloads:
 
     def _schedule(self, record: NodeRecord, due: float) -> None:
         def work(at: float) -> None:
-            if self.world.nodes.get(record.name) is record and record.state == "READY":
-                self._work(record, at)
+            if self.world.nodes.get(record.name) is not record or record.state != "READY":
+                return
+            node_id = record.message.labels.get(LABEL_ID, "")
+            workload = self._works.get(node_id, Workload.TRAINING if node_id else Workload.NOTHING)
+            ends_at = self._ends.get(node_id, float("inf"))
+            if workload is Workload.CRASHING:
+                record_activity(record, at, CRASHES)
+            elif workload is Workload.NOTHING or at >= ends_at:
+                record_activity(record, at, REST)
+            else:
+                duty = self.luck.uniform(62, 97)
+                pace = {
+                    "duty_cycle": duty,
+                    "tensorcore": duty * 0.6,
+                    "memory_bandwidth": duty * 0.7,
+                    "hbm": self.luck.uniform(0.9e10, 1.5e10),
+                    "memory": self.luck.uniform(2e10, 9e10),
+                    "cpu": self.luck.uniform(25, 80),
+                    "received": self.luck.uniform(4e6, 4e7),
+                    "sent": self.luck.uniform(1e6, 6e6),
+                    "held": 1,
+                }
+                record_activity(record, at, pace)
+                self._schedule(record, min(at + CHANGE_SECONDS, max(ends_at, at + 1)))
 
         self.world.timeline.schedule_event(due, record.name, "workload", work, fate=True)
-
-    def _work(self, record: NodeRecord, at: float) -> None:
-        node_id = record.message.labels.get(LABEL_ID, "")
-        work = self._works.get(node_id, Workload.TRAINING if node_id else Workload.NOTHING)
-        ends_at = self._ends.get(node_id, float("inf"))
-        if work is Workload.CRASHING:
-            record_activity(record, at, CRASHES)
-        elif work is Workload.NOTHING or at >= ends_at:
-            record_activity(record, at, REST)
-        else:
-            duty = self.luck.uniform(62, 97)
-            pace = {
-                "duty_cycle": duty,
-                "tensorcore": duty * 0.6,
-                "memory_bandwidth": duty * 0.7,
-                "hbm": self.luck.uniform(0.9e10, 1.5e10),
-                "memory": self.luck.uniform(2e10, 9e10),
-                "cpu": self.luck.uniform(25, 80),
-                "received": self.luck.uniform(4e6, 4e7),
-                "sent": self.luck.uniform(1e6, 6e6),
-                "held": 1,
-            }
-            record_activity(record, at, pace)
-            self._schedule(record, min(at + CHANGE_SECONDS, max(ends_at, at + 1)))

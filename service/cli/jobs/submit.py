@@ -148,7 +148,14 @@ def body_of(asked: Mapping[str, Any]) -> dict[str, Any]:
                 "max_wait_seconds": asked["max_wait"],
             }
         ),
-        "framework": _build_framework(asked),
+    }
+    framework, launcher = options.parse_framework(asked["framework"]), asked["launcher"]
+    if launcher is not None:
+        if framework is None:
+            raise typer.BadParameter("name the --framework as well", param_hint="--launcher")
+        framework = {**framework, "launcher": launcher}
+    wanted |= {
+        "framework": framework,
         "max_duration_seconds": asked["max_duration"],
         "stop_grace_seconds": asked["stop_grace"],
         "retries": _drop_empty(retries),
@@ -156,15 +163,6 @@ def body_of(asked: Mapping[str, Any]) -> dict[str, Any]:
         "dry_run": asked["dry_run"] or None,
     }
     return _drop_empty(wanted)
-
-
-def _build_framework(asked: Mapping[str, Any]) -> dict[str, str] | None:
-    found, launcher = options.parse_framework(asked["framework"]), asked["launcher"]
-    if launcher is None:
-        return found
-    if found is None:
-        raise typer.BadParameter("name the --framework as well", param_hint="--launcher")
-    return {**found, "launcher": launcher}
 
 
 def _drop_empty(wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,7 +60,11 @@ def idle(
             print_json(answer)
             return
         _print_idleness(answer.value, wall_clock())
-        while watch and not _is_over(answer.value):
+        while watch:
+            shown = answer.value
+            is_ended = shown["state"] == "DELETING" or shown["node_state"] in ENDED
+            if is_ended or _find_end(shown) is not None:
+                return
             time.sleep(PAUSE)
             answer = client.send_request("GET", f"/v1/nodes/{found}/idle")
             print_lines(_format_line(answer.value, wall_clock()))
@@ -74,12 +78,6 @@ def _find_end(shown: Mapping[str, Any]) -> Mapping[str, Any] | None:
     newest: Mapping[str, Any] = shown["ended"][0]
     is_stopped = shown["node_state"] in _STOPPED and (shown["judged_at"] or "") <= newest["at"]
     return newest if newest["action"] == "delete" or is_stopped else None
-
-
-def _is_over(shown: Mapping[str, Any]) -> bool:
-    """Whether the node is ending for idleness, or has ended."""
-    is_ended = shown["state"] == "DELETING" or shown["node_state"] in ENDED
-    return is_ended or _find_end(shown) is not None
 
 
 def _format_line(shown: Mapping[str, Any], now: int) -> str:
@@ -146,14 +144,6 @@ def _describe_verdict(shown: Mapping[str, Any], now: int) -> str:
     return f"{said}, idle {f'in {format_age(left)}' if left > 0 else 'at one of the next checks'}"
 
 
-def _describe_policy(shown: Mapping[str, Any]) -> str:
-    """`team:vision: delete after 1h00m, grace 15m00s`. Empty for a node that is not READY."""
-    if not shown["policy"]:
-        return ""
-    after, grace = format_age(shown["idle_after_seconds"]), format_age(shown["grace_seconds"])
-    return f"{shown['policy']}: {shown['action']} after {after}, grace {grace}"
-
-
 def _list_reasons(signals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Reasons of the signals that are UNKNOWN, and of those of a job or a heartbeat. Workers with
     the same reason share a line."""
@@ -184,12 +174,16 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
     as_of = now if ending is None else parse_rfc3339(ending["at"])
     judged_at = shown["judged_at"]
     age = "" if ending is not None else f", {format_since(judged_at, now)} ago"
+    policy = ""
+    if shown["policy"]:  # of a node that is READY
+        after, grace = format_age(shown["idle_after_seconds"]), format_age(shown["grace_seconds"])
+        policy = f"{shown['policy']}: {shown['action']} after {after}, grace {grace}"
     print_facts(
         [
             ("state", _format_line(shown, now).partition(" ")[2]),
             ("at rest since", format_time(verdict["since"]) if verdict["since"] else ""),
             ("notified at", format_time(shown["notified_at"]) if shown["notified_at"] else ""),
-            ("policy", _describe_policy(shown)),
+            ("policy", policy),
             ("limited by", "; ".join(shown["limits"])),
             ("kept until", format_time(shown["kept_until"]) if shown["kept_until"] else ""),
             ("blocked by", "" if is_warming else ", ".join(blockers)),

@@ -80,7 +80,37 @@ def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = 
     shown = [node for node in nodes if everything or node["state"] not in ENDED]
     ended = len(nodes) - len(shown)
     if shown:
-        _print_node_table(shown, ids=everything)
+        now = wall_clock()
+        is_wide = current_printing().output is Output.WIDE
+        columns = [
+            *("NAME", "STATE", "TYPE", "MODEL", "ZONE", ">AGE", ">PER HOUR", ">COST", "TEAM"),
+            *(("OWNER", "DELETES AT (UTC)") if is_wide else ()),
+            *(("ID",) if everything or is_wide else ()),
+        ]
+        ready = [node for node in shown if is_ready(node)]
+        rates = iter(format_parts(sum_rates(ready), [node["hourly_cost"] for node in ready]))
+        rows: list[list[Cell]] = [
+            [
+                node["name"],
+                shown_state(
+                    node,
+                    f" for {format_since(node['state_since'], now)}"
+                    if node["state"] == NodeState.QUEUED
+                    else "",
+                ),
+                made_of(node),
+                node["provisioning_model"],
+                node["zone"] or NOTHING,
+                format_since(node["created_at"], now),
+                next(rates) if is_ready(node) else format_usd(node["hourly_cost"]),
+                format_usd(node["cost"]),
+                node["team"] or NOTHING,
+                *((node["owner"] or NOTHING, format_time(node["deletes_at"])) if is_wide else ()),
+                *((node["id"],) if everything or is_wide else ()),
+            ]
+            for node in shown
+        ]
+        print_table(columns, rows, spare=_SPARE)
         print_lines("")
     print_paragraphs(
         summarize_nodes(shown) + (f"; {ended:,} more ended (--all shows them)" if ended else "")
@@ -94,40 +124,6 @@ def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = 
 
 
 _SPARE = ("ID", "DELETES AT (UTC)", "OWNER", "MODEL", "ZONE", "TYPE", "TEAM", "AGE", "COST")
-
-
-def _print_node_table(nodes: Sequence[View], *, ids: bool) -> None:
-    now = wall_clock()
-    is_wide = current_printing().output is Output.WIDE
-    columns = [
-        *("NAME", "STATE", "TYPE", "MODEL", "ZONE", ">AGE", ">PER HOUR", ">COST", "TEAM"),
-        *(("OWNER", "DELETES AT (UTC)") if is_wide else ()),
-        *(("ID",) if ids or is_wide else ()),
-    ]
-    ready = [node for node in nodes if is_ready(node)]
-    rates = iter(format_parts(sum_rates(ready), [node["hourly_cost"] for node in ready]))
-    rows: list[list[Cell]] = [
-        [
-            node["name"],
-            shown_state(
-                node,
-                f" for {format_since(node['state_since'], now)}"
-                if node["state"] == NodeState.QUEUED
-                else "",
-            ),
-            made_of(node),
-            node["provisioning_model"],
-            node["zone"] or NOTHING,
-            format_since(node["created_at"], now),
-            next(rates) if is_ready(node) else format_usd(node["hourly_cost"]),
-            format_usd(node["cost"]),
-            node["team"] or NOTHING,
-            *((node["owner"] or NOTHING, format_time(node["deletes_at"])) if is_wide else ()),
-            *((node["id"],) if ids or is_wide else ()),
-        ]
-        for node in nodes
-    ]
-    print_table(columns, rows, spare=_SPARE)
 
 
 def summarize_nodes(nodes: Sequence[View]) -> str:

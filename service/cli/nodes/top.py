@@ -123,42 +123,36 @@ def print_top(found: TopNodes) -> None:
     print_paragraphs(f"as of {format_time(found.fleet['as_of'])} UTC")
     if found.nodes:
         print_lines("")
-        print_table(
-            ["NAME", "STATE", "TYPE", ">PER HOUR", ">SO FAR", "ACTIVITY", "DELETES IN", "TEAM"],
-            (
+        rows = list[list[Cell]]()
+        for node, idle, rate in zip(found.nodes, found.idleness, rates, strict=True):
+            # What the signals of the node prove: `active`, `idle 3h12m` or `crash loop 20m00s`.
+            state, verdict = idle["state"], idle["verdict"] or {"since": None, "waste": ""}
+            text = _WASTE.get(verdict["waste"]) or _ACTIVITIES.get(state, state.lower())
+            is_wasted = bool(verdict["waste"]) or state in {"CANDIDATE", "NOTIFIED"}
+            if verdict["since"] and (state in _AT_REST or verdict["waste"]):
+                text += f" {format_age(now - parse_rfc3339(verdict['since']))}"
+            # The time until the node ends by itself, by its time to live or for idleness.
+            dates = node["deletes_at"], idle["due_at"]
+            ends = [parse_rfc3339(at) for at in dates if at is not None]
+            left = NOTHING
+            if node["asked"] == "absent":
+                left = "now"
+            elif ends:
+                left = format_age(min(ends) - now) if min(ends) > now else "now"
+            rows.append(
                 [
                     node["name"],
                     shown_state(node),
                     made_of(node),
                     rate,
                     format_usd(node["cost"]),
-                    _describe_activity(idle, now),
-                    _describe_end(node, idle, now),
+                    Text(text, style="yellow" if is_wasted else ""),
+                    left,
                     node["team"] or NOTHING,
                 ]
-                for node, idle, rate in zip(found.nodes, found.idleness, rates, strict=True)
-            ),
+            )
+        print_table(
+            ["NAME", "STATE", "TYPE", ">PER HOUR", ">SO FAR", "ACTIVITY", "DELETES IN", "TEAM"],
+            rows,
             spare=("TEAM", "TYPE", "STATE", "DELETES IN", "SO FAR", "ACTIVITY"),
         )
-
-
-def _describe_activity(idle: View, now: int) -> Cell:
-    """`active`, `idle 3h12m` or `crash loop 20m00s`: what the signals of a node prove."""
-    verdict = idle["verdict"] or {"since": None, "waste": ""}
-    state = idle["state"]
-    text = _WASTE.get(verdict["waste"]) or _ACTIVITIES.get(state, state.lower())
-    is_wasted = bool(verdict["waste"]) or state in {"CANDIDATE", "NOTIFIED"}
-    if verdict["since"] and (state in _AT_REST or verdict["waste"]):
-        text += f" {format_age(now - parse_rfc3339(verdict['since']))}"
-    return Text(text, style="yellow" if is_wasted else "")
-
-
-def _describe_end(node: View, idle: View, now: int) -> str:
-    """Time until a node ends by itself, by its time to live or for idleness: `3h12m`."""
-    times = [parse_rfc3339(at) for at in (node["deletes_at"], idle["due_at"]) if at is not None]
-    if node["asked"] == "absent":
-        return "now"
-    if not times:
-        return NOTHING
-    left = min(times) - now
-    return format_age(left) if left > 0 else "now"

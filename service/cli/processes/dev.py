@@ -178,28 +178,22 @@ def plan_of(settings: Settings) -> DevPlan:
 def with_free_ports(plan: DevPlan) -> DevPlan:
     """The plan with a free port in place of each 0. Raises Failure with a line for each port that
     is taken."""
-    found = [_try_address(address) for address in plan.addresses]
-    failures = [result for result in found if isinstance(result, Failure)]
-    if failures:
-        raise Failure(*(line for failure in failures for line in failure.lines))
-    web, grpc, rest = (result for result in found if isinstance(result, Address))
+    found, problems = list[Address](), list[str]()
+    for address in plan.addresses:
+        host = "" if address.setting == "STEWARD_PORT" else f"{address.host}:"
+        another = f"set {address.setting} to another port, or to {host}0 for any free one"
+        try:
+            with address.open_listener() as listener:
+                found.append(replace(address, port=listener.getsockname()[1]))
+        except Failure as failure:
+            reason = f"{failure}; "
+            if _is_steward_at(address):
+                reason = f"TPU Steward already runs at {address.url}; stop it first, or "
+            problems.append(reason + another)
+    if problems:
+        raise Failure(*problems)
+    web, grpc, rest = found
     return replace(plan, web=web, grpc=grpc, rest=rest)
-
-
-def _try_address(address: Address) -> Address | Failure:
-    """The address, with a free port in place of 0. A Failure with the next step if it cannot be
-    listened on."""
-    host = "" if address.setting == "STEWARD_PORT" else f"{address.host}:"
-    another = f"set {address.setting} to another port, or to {host}0 for any free one"
-    try:
-        with address.open_listener() as listener:
-            return replace(address, port=listener.getsockname()[1])
-    except Failure as failure:
-        if _is_steward_at(address):
-            return Failure(
-                f"TPU Steward already runs at {address.url}; stop it first, or {another}"
-            )
-        return Failure(f"{failure}; {another}")
 
 
 def _is_steward_at(address: Address) -> bool:

@@ -191,7 +191,16 @@ def open_client() -> Iterator[Client]:
     """A client of the service at STEWARD_URL, or at the address of the settings. Raises Failure
     for an invalid address, and for a token that must not be sent to it."""
     caller = ClientSettings.from_environment()
-    url = caller.url or _find_listener(caller).url
+    port = caller.port or str(DEFAULT_PORT)
+    if caller.url:
+        url = caller.url
+    elif port.isascii() and port.isdigit() and int(port) <= LAST_PORT:
+        url = Address(caller.host or DEFAULT_HOST, int(port), "STEWARD_PORT").url
+    else:
+        # Raises Failure for the setting that is invalid.
+        from service.cli.terminal import configuration  # noqa: PLC0415 - takes longer than most commands
+
+        url = address_of(configuration.load_settings()).url
     try:
         parsed = httpx2.URL(url)
         local = Address(parsed.host, parsed.port or 0, "STEWARD_URL").is_local
@@ -224,16 +233,6 @@ def open_client() -> Iterator[Client]:
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if nobody else True,
     ) as http:
         yield Client(http, str(parsed.copy_with(userinfo=b"")).rstrip("/"))
-
-
-def _find_listener(caller: ClientSettings) -> Address:
-    """Address of the service by the settings. Raises Failure for an invalid setting."""
-    port = caller.port or str(DEFAULT_PORT)
-    if port.isascii() and port.isdigit() and int(port) <= LAST_PORT:
-        return Address(caller.host or DEFAULT_HOST, int(port), "STEWARD_PORT")
-    from service.cli.terminal import configuration  # noqa: PLC0415 - takes longer than most commands
-
-    return address_of(configuration.load_settings())
 
 
 def _drop_empty(params: Params | None) -> dict[str, Any]:

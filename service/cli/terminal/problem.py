@@ -46,18 +46,11 @@ def to_lines(status: int, document: Mapping[str, Any]) -> list[str]:
     ] or [detail]
     said = " ".join(found)
     for name, values in document.items():
-        if name not in _NO_ADVICE and _is_new_advice(values, said):
+        is_list = isinstance(values, list) and all(isinstance(value, str | int) for value in values)
+        if name in _NO_ADVICE or not is_list:
+            continue
+        if not all(str(value) in said for value in values):
             shown = ", ".join(map(str, values[:SHOWN]))
             more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
             found.append(f"  {_MEANT.get(name, name.replace('_', ' '))}: {shown}{more}")
     return found
-
-
-def _is_new_advice(values: object, said: str) -> bool:
-    """Whether the value is a list of alternatives that the text `said` does not name yet."""
-    return (
-        isinstance(values, list)
-        and bool(values)
-        and all(isinstance(value, str | int) for value in values)
-        and not all(str(value) in said for value in values)
-    )

@@ -83,14 +83,7 @@ def print_table(
     wide = printing.output is Output.WIDE
     screen = make_console(wide=wide)
     kept = table if wide else choose_columns(table, spare, screen.width)
-    _print_columns(kept, choose_widths(kept, screen.width), wide=wide)
-    left_out = [column.name for column in table if column not in kept and column.name]
-    if left_out and printing.has_notes:
-        also = "a wider terminal, or -o wide," if printing.is_list else "a wider terminal"
-        print_paragraphs(f"({also} also shows {', '.join(left_out)})")
 
-
-def _print_columns(columns: Sequence[TableColumn], widths: Sequence[int], *, wide: bool) -> None:
     from rich.table import Table  # noqa: PLC0415 - as above
 
     grid = Table(
@@ -98,18 +91,22 @@ def _print_columns(columns: Sequence[TableColumn], widths: Sequence[int], *, wid
         pad_edge=False,
         padding=(0, GAP, 0, 0),
         header_style="bold",
-        show_header=current_printing().has_headings,
+        show_header=printing.has_headings,
     )
-    for column, width in zip(columns, widths, strict=True):
+    for column, width in zip(kept, choose_widths(kept, screen.width), strict=True):
         grid.add_column(
             column.name,
             justify="right" if column.is_right else "left",
             overflow="fold",
             width=width,
         )
-    for row in zip(*(column.cells for column in columns), strict=True):
+    for row in zip(*(column.cells for column in kept), strict=True):
         grid.add_row(*row)
     print_renderable(grid, wide=wide)
+    left_out = [column.name for column in table if column not in kept and column.name]
+    if left_out and printing.has_notes:
+        also = "a wider terminal, or -o wide," if printing.is_list else "a wider terminal"
+        print_paragraphs(f"({also} also shows {', '.join(left_out)})")
 
 
 def print_facts(pairs: Iterable[tuple[str, Cell]]) -> None:

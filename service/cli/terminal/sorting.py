@@ -38,10 +38,18 @@ def sort_rows(
         raise typer.BadParameter(
             f"{sort_by!r} is not a column; use one of: {names}", param_hint="--sort-by"
         )
-    keys = dict(enumerate(_read_keys(texts)))
-    known = {at: key for at, key in keys.items() if key is not None}
+    # A cell without a value has no key.
+    filled = [text for text in texts if text.strip() not in _BLANK]
+    known = dict[int, Key]()
+    readers = (_read_number, _read_age)
+    read = next((read for read in readers if all(read(text) is not None for text in filled)), None)
+    for at, text in enumerate(texts):
+        if read is None and text.strip() not in _BLANK:
+            known[at] = Decimal(0), text.strip().casefold()
+        elif read is not None and (found := read(text)) is not None:
+            known[at] = found, ""
     ordered = sorted(known, key=lambda at: known[at], reverse=sort_by.startswith("-"))
-    return [rows[at] for at in (*ordered, *(at for at in keys if at not in known))]
+    return [rows[at] for at in (*ordered, *(at for at in range(len(texts)) if at not in known))]
 
 
 def sort_documents(
@@ -61,17 +69,6 @@ def sort_documents(
 def _fold_heading(text: str) -> str:
     """`PER HOUR`, `per-hour` and `-per_hour` as `perhour`. `(UTC)` is left out."""
     return re.sub(r"\(.*?\)|[^a-z0-9]", "", text.lower())
-
-
-def _read_keys(texts: Sequence[str]) -> list[Key | None]:
-    """What the cells of a column are sorted by. None for a cell without a value."""
-    filled = [text for text in texts if text.strip() not in _BLANK]
-    for read in (_read_number, _read_age):
-        if all(read(text) is not None for text in filled):
-            return [None if (found := read(text)) is None else (found, "") for text in texts]
-    return [
-        None if text.strip() in _BLANK else (Decimal(0), text.strip().casefold()) for text in texts
-    ]
 
 
 def _read_number(text: str) -> Decimal | None:
