@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -52,6 +51,10 @@ def list_prices(
         prices = answer.value["prices"]
         some_are_less = any(price.get("discount") for price in prices)
         paid = format_column([(price.get("discount") or price)["usd"] for price in prices])
+        discounts = [
+            f"{price['discount']['percent']} %" if price.get("discount") else NOTHING
+            for price in prices
+        ]
         print_table(
             [
                 *("GENERATION", "MODEL", "REGION", ">PRICE"),
@@ -64,13 +67,13 @@ def list_prices(
                     price["provisioning_model"],
                     price["region"] or NOTHING,
                     amount,
-                    *((_format_discount(price), less) if some_are_less else ()),
+                    *((discount, less) if some_are_less else ()),
                     _UNITS[price["unit"]],
                     price["effective_from"][:10],
                     price["source"],
                 ]
-                for price, amount, less in zip(
-                    prices, format_column([p["usd"] for p in prices]), paid, strict=True
+                for price, amount, discount, less in zip(
+                    prices, format_column([p["usd"] for p in prices]), discounts, paid, strict=True
                 )
             ),
             spare=("SOURCE", "SINCE", "PER", "DISCOUNT"),
@@ -146,8 +149,3 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 
 
 _UNITS = {"chip_hour": "chip-hour", "device_hour": "device-hour", "vm_hour": "hour"}
-
-
-def _format_discount(price: Mapping[str, Any]) -> str:
-    discount = price.get("discount")
-    return f"{discount['percent']} %" if discount else NOTHING

@@ -197,23 +197,21 @@ def _serve_world(world: World, plan: DevPlan, stop: threading.Event, shown: dict
                 daemon.start()
                 wait_until(lambda: is_ready(plan.web), (server,), stop)
                 if not stop.is_set():
-                    typer.echo(_format_welcome(plan, (daemon, server), shown))
+                    usual = plan.web.url == "http://127.0.0.1:8080"
+                    elsewhere = "" if usual else f"STEWARD_URL={plan.web.url} "
+                    welcome = WELCOME.format(
+                        web=plan.web.url,
+                        grpc=plan.grpc,
+                        rest=plan.rest.url,
+                        database=plan.database_url,
+                        processes=f"{daemon.name} {daemon.pid}, {server.name} {server.pid}",
+                        process=os.getpid(),
+                        program=elsewhere + program_command(),
+                        **shown,
+                    )
+                    typer.echo(welcome.rstrip())
                 watch_children(daemon, (server,), stop)
             finally:
                 stop_all((daemon, server))
     except PortTaken as error:
         raise Failure(f"{error}; it was free before the past was lived through") from None
-
-
-def _format_welcome(plan: DevPlan, children: tuple[Child, Child], shown: dict[str, str]) -> str:
-    elsewhere = "" if plan.web.url == "http://127.0.0.1:8080" else f"STEWARD_URL={plan.web.url} "
-    return WELCOME.format(
-        web=plan.web.url,
-        grpc=plan.grpc,
-        rest=plan.rest.url,
-        database=plan.database_url,
-        processes=", ".join(f"{child.name} {child.pid}" for child in children),
-        process=os.getpid(),
-        program=elsewhere + program_command(),
-        **shown,
-    ).rstrip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from tempfile import TemporaryDirectory
 
 import structlog
@@ -52,18 +52,12 @@ def run_workers(listener: socket.socket, number: int, more: Mapping[str, str]) -
             for worker in workers:
                 worker.start()
             while not stop.wait(LOOK_SECONDS):
-                ended = _find_ended(workers)
+                ends = [(worker, worker.describe_end()) for worker in workers]
+                ended = [(worker, how) for worker, how in ends if how is not None]
+                for worker, how in ended:
+                    log.warning("worker.ended", worker=worker.pid, how=how)
                 if ended and not stop.wait(RESTART_SECONDS):
-                    for worker in ended:
+                    for worker, _ in ended:
                         worker.start()
         finally:
             stop_all(workers)
-
-
-def _find_ended(workers: Sequence[Child]) -> list[Child]:
-    """Workers that have ended. Each is logged."""
-    ended = [(worker, worker.describe_end()) for worker in workers]
-    for worker, how in ended:
-        if how is not None:
-            log.warning("worker.ended", worker=worker.pid, how=how)
-    return [worker for worker, how in ended if how is not None]

@@ -72,7 +72,8 @@ def _compile_term(term: Term) -> Holds:
             raise _filter_error(f"invalid severity {term.value.text}")
         severity = SEVERITIES[name] if name in SEVERITIES else int(name)
         return lambda entry: compare(SEVERITIES[entry.plain.get("severity", "DEFAULT")], severity)
-    return _value_test(path, term)
+    test_value, lacking = _value_comparison(term), () if path[0] in LOOSE else ("",)
+    return lambda entry: any(map(test_value, tuple(_look_up(entry.plain, path)) or lacking))
 
 
 def _time_test(field: str, term: Term) -> Holds:
@@ -80,18 +81,6 @@ def _time_test(field: str, term: Term) -> Holds:
     if field == "timestamp":
         return lambda entry: compare(entry.at, wanted)
     return lambda entry: compare(_parse_moment(entry.plain[field]), wanted)
-
-
-def _value_test(path: tuple[str, ...], term: Term) -> Holds:
-    test_value = _value_comparison(term)
-
-    def holds_for(entry: BufferedLog) -> bool:
-        values = list(_look_up(entry.plain, path))
-        if not values and path[0] not in LOOSE:
-            values = [""]
-        return any(test_value(value) for value in values)
-
-    return holds_for
 
 
 def _value_comparison(term: Term) -> Callable[[Any], bool]:

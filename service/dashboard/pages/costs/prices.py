@@ -17,7 +17,6 @@ from service.dashboard.kit.links import FilterLink
 from service.domain.catalog import catalog
 from service.domain.clock import parse_instant_or_date, to_rfc3339
 from service.domain.errors import Rejected
-from service.domain.pricing.discounts import Discount
 from service.domain.pricing.price_book import (
     CHIP_HOUR,
     DEVICE_HOUR,
@@ -126,7 +125,16 @@ def build_prices_page(services: Services, asked: Mapping[str, str]) -> PricesPag
         total=len(found),
         pages=_list_pages(question, number, len(found), in_use=in_use),
         discounts=tuple(
-            _build_discount_row(discount) for discount in services.prices.discounts.list_all(at)
+            DiscountRow(
+                percent=f"{discount.percent} %",
+                what=discount.what,
+                since=to_moment(discount.effective_from),
+                until=None
+                if discount.effective_until is None
+                else to_moment(discount.effective_until),
+                source=discount.source,
+            )
+            for discount in services.prices.discounts.list_all(at)
         ),
         json=_address_with("/v1/prices", exactly),
         discounts_json=_address_with("/v1/prices/discounts", {"at": exactly["at"]}),
@@ -210,14 +218,3 @@ def _build_price_row(price: Price) -> PriceRow:
 
 
 _UNITS = {CHIP_HOUR: "a chip-hour", DEVICE_HOUR: "a device-hour", VM_HOUR: "an hour"}
-
-
-def _build_discount_row(discount: Discount) -> DiscountRow:
-    until = discount.effective_until
-    return DiscountRow(
-        percent=f"{discount.percent} %",
-        what=discount.what,
-        since=to_moment(discount.effective_from),
-        until=None if until is None else to_moment(until),
-        source=discount.source,
-    )

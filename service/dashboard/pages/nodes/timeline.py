@@ -273,7 +273,15 @@ def _draw_bars(history: NodeTimeline, jobs: Sequence[OnNode]) -> TimeBars:
         draw_lane("State", states, start, end, hidden),
         draw_lane("Billed", billed, start, end),
     ]
-    if runs := [*_list_job_spans(jobs, end)]:
+    runs = []
+    for found in jobs:
+        name = escape_invisible(found.job.spec.run_name) or found.job.id[-8:]
+        for attempt in found.attempts:
+            until = end if attempt.released_at is None else attempt.released_at
+            time = format_duration(until - attempt.claimed_at)
+            hint = f"job {name}, attempt {attempt.number}, {time}"
+            runs.append(TimeSpan(attempt.claimed_at, until, "job", name, hint))
+    if runs:
         lanes.append(draw_lane("Jobs", runs, start, end))
     words = "; ".join(f"{total.state} {total.time}" for total in _sum_states(history))
     return TimeBars(
@@ -282,14 +290,3 @@ def _draw_bars(history: NodeTimeline, jobs: Sequence[OnNode]) -> TimeBars:
         lanes=tuple(lanes),
         ticks=draw_ticks(start, end),
     )
-
-
-def _list_job_spans(jobs: Sequence[OnNode], now: int) -> Iterator[TimeSpan]:
-    for found in jobs:
-        name = escape_invisible(found.job.spec.run_name) or found.job.id[-8:]
-        for attempt in found.attempts:
-            end = now if attempt.released_at is None else attempt.released_at
-            hint = (
-                f"job {name}, attempt {attempt.number}, {format_duration(end - attempt.claimed_at)}"
-            )
-            yield TimeSpan(attempt.claimed_at, end, "job", name, hint)
