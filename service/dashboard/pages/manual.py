@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -179,9 +180,27 @@ def render_page(name: str, text: str) -> RenderedPage:
         path, hash_, anchor = str(link.attrGet("href")).partition("#")
         if path.endswith(".md"):
             link.attrSet("href", f"{_address_of(_name_of(path))}{hash_}{anchor}")
+    tokens = list(_wrap_tables(tokens, sections))
     html = markdown.renderer.render(tokens, markdown.options, {})
     html = html.replace("<pre>", '<pre tabindex="0">')  # so that the keyboard scrolls it as well
     return RenderedPage(name, sections[0].title, Markup(html), sections)  # noqa: S704 - our own text, without raw HTML
+
+
+def _wrap_tables(tokens: Sequence[Token], sections: Sequence[Section]) -> Iterator[Token]:
+    """The tokens, with each table in a region that the keyboard scrolls sideways. A region is named
+    after its section, with a number from the second table of the same title on."""
+    titles, count, title = (section.title for section in sections), Counter[str](), ""
+    for token in tokens:
+        if token.type == "heading_open":
+            title = next(titles)
+        elif token.type == "table_open":
+            count[title] += 1
+            name = f"Table: {title}" if count[title] == 1 else f"Table {count[title]}: {title}"
+            attrs = {"class": "scroll", "role": "region", "aria-label": name, "tabindex": 0}
+            yield Token("region_open", "div", 1, attrs=attrs, block=True)
+        yield token
+        if token.type == "table_close":
+            yield Token("region_close", "div", -1, block=True)
 
 
 def _split_sections(tokens: Sequence[Token]) -> Iterator[Section]:

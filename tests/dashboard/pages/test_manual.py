@@ -110,3 +110,13 @@ def test_html_in_a_page_is_shown_as_text_and_comments_are_left_out() -> None:
     assert "<b" not in page.html
     assert "hidden" not in page.html
     assert "&lt;b onclick=x&gt;" in page.html
+
+
+def test_each_table_is_in_a_region_with_a_name_of_its_own_that_the_keyboard_scrolls() -> None:
+    table = "| a | b |\n| - | - |\n| 1 | 2 |\n"
+    page = render_page("x", f"# `X` & more\n\n{table}\ntext\n\n{table}\n## Rest\n\n{table}\n")
+    regions = re.findall(
+        r'<div class="scroll" role="region" aria-label="([^"]+)" tabindex="0">\n<table>', page.html
+    )
+    assert regions == ["Table: X &amp; more", "Table 2: X &amp; more", "Table: Rest"]
+    assert page.html.count("</table>\n</div>") == page.html.count("<table>") == 3
