@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from playwright.sync_api import Browser, sync_playwright
 
 from service.store.engine import make_engine
 from service.store.unit import Units
 from tests import factories
+from tests.dashboard.browsing import ARGUMENTS, CHROMIUM
 from tests.dashboard.jobs import JobHouse
 from tests.dashboard.lab import Lab
 from tests.databases import fresh_database
@@ -49,3 +51,12 @@ def caller(lab: Lab) -> Iterator[TestClient]:
     """Asks for pages and for what the API says of the same."""
     with TestClient(lab.whole(), base_url="http://localhost") as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A real browser, for all tests of a module."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield browser
+        browser.close()

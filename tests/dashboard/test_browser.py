@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import pytest
-import uvicorn
-from fastapi import FastAPI
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from service.api.app import create_app
 from service.dashboard.kit.figures import format_money
@@ -27,6 +20,7 @@ from service.domain.orphans.orphan import OrphanKind
 from tests import factories
 from tests.bills import json_lines
 from tests.commitments import commitment
+from tests.dashboard.browsing import CHROMIUM, opened, served
 from tests.dashboard.jobs import JobHouse
 from tests.dashboard.lab import Lab
 from tests.garbage import orphan, shown
@@ -36,17 +30,6 @@ from tests.plantedcommitments import first_file
 from tests.purchases import metered
 from tests.store.test_recommendations import TODAY, ran
 
-CHROMIUM = shutil.which("chromium")
-ARGUMENTS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 HOSTILE = "<img src=x onerror=document.title='broken'>"
 
 pytestmark = [
@@ -57,69 +40,11 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all of these tests."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def address(lab: Lab) -> Iterator[str]:
     """Where the lab's dashboard is served."""
-    with _served(lab) as found:
+    with served(lab) as found:
         yield found
-
-
-@contextmanager
-def _served(lab: Lab, app: FastAPI | None = None) -> Iterator[str]:
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app or lab.app(), log_config=None, ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listening.close()
-
-
-@dataclass
-class Watch:
-    """What a page did that it should not have."""
-
-    complaints: list[str] = field(default_factory=list)
-
-    def over(self, page: Page) -> None:
-        """Watch a page."""
-        page.on("console", lambda message: self._heard(message.type, message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", lambda request: self._asked(request.url))
-
-    def _heard(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self.complaints.append(text)
-
-    def _asked(self, url: str) -> None:
-        if not url.startswith("http://127.0.0.1:"):
-            self.complaints.append(f"asked for {url}")
-
-
-@contextmanager
-def _page(chromium: Browser, scheme: str = "light", width: int = 1_280) -> Iterator[Page]:
-    context = chromium.new_context(
-        color_scheme="dark" if scheme == "dark" else "light",
-        viewport={"width": width, "height": 900},
-    )
-    watch = Watch()
-    page = context.new_page()
-    watch.over(page)
-    yield page
-    context.close()
-    assert watch.complaints == []
 
 
 _HALF = (Threshold(50),)
@@ -149,7 +74,7 @@ def test_pages_load_without_a_complaint_and_fit(
     metered(lab.units, lab.clock)
     ran(lab.units, TODAY - 91 * DAY, None)
     lab.services.reconciliations.reconcile(io.BytesIO(json_lines(first_file())), name="x" * 80)
-    with _page(chromium, scheme, width) as page:
+    with opened(chromium, scheme, width) as page:
         for path in (
             "/",
             "/?window=90d&group=team",
@@ -188,7 +113,7 @@ def test_pages_load_without_a_complaint_and_fit(
 def test_the_manual_and_the_api_reference_load_without_a_complaint_fit_and_stay(
     lab: Lab, chromium: Browser, scheme: str, width: int
 ) -> None:
-    with _served(lab, lab.whole()) as address, _page(chromium, scheme, width) as page:
+    with served(lab, lab.whole()) as address, opened(chromium, scheme, width) as page:
         for path in (
             *("/manual", "/manual/cleanup", "/manual/promises", "/manual/problems"),
             *("/manual?q=zone", "/docs", "/docs/nodes", "/docs/costs", "/docs?q=zone"),
@@ -202,7 +127,7 @@ def test_a_statement_is_printed_as_tables_without_the_navigation(
     lab: Lab, address: str, chromium: Browser
 ) -> None:
     lab.ran(NOON - 9_000, team="a-name-that-goes-on" * 4)
-    with _page(chromium, "dark", 718) as page:
+    with opened(chromium, "dark", 718) as page:
         page.goto(f"{address}/statements/2026-11")
         expect(page.get_by_role("navigation")).not_to_have_count(0)
         page.emulate_media(media="print")
@@ -217,7 +142,7 @@ def test_a_statement_is_printed_as_tables_without_the_navigation(
 
 
 def test_the_manual_is_searched_from_any_of_its_pages(address: str, chromium: Browser) -> None:
-    with _page(chromium) as page:
+    with opened(chromium) as page:
         page.goto(f"{address}/manual/jobs")
         page.get_by_label("Search the manual").fill("stockout cooldown")
         page.get_by_label("Search the manual").press("Enter")
@@ -229,7 +154,7 @@ def test_the_manual_is_searched_from_any_of_its_pages(address: str, chromium: Br
 def test_an_operation_is_found_from_the_overview_and_its_problem_is_explained(
     lab: Lab, chromium: Browser
 ) -> None:
-    with _served(lab, lab.whole()) as address, _page(chromium) as page:
+    with served(lab, lab.whole()) as address, opened(chromium) as page:
         page.goto(address)
         page.get_by_role("link", name="API reference").click()
         page.get_by_label("Search the API").fill("reimage framework")
@@ -249,7 +174,7 @@ def test_the_sum_of_two_lines_is_read_without_scrolling_on_a_phone(
 ) -> None:
     node = lab.ran_legacy(NOON - 7_277)
     lab.clock.pass_(777)
-    with _page(chromium, scheme, 390) as page:
+    with opened(chromium, scheme, 390) as page:
         page.goto(f"{address}/nodes/{node.id}")
         table = page.locator("table.sums")
         expect(table.get_by_role("row")).to_have_count(6)
@@ -260,7 +185,7 @@ def test_the_sum_of_two_lines_is_read_without_scrolling_on_a_phone(
 
 
 def test_the_first_page_of_all_loads_without_a_complaint(address: str, chromium: Browser) -> None:
-    with _page(chromium) as page:
+    with opened(chromium) as page:
         page.goto(address)
         expect(page.get_by_text("No nodes yet")).to_be_visible()
 
@@ -268,7 +193,7 @@ def test_the_first_page_of_all_loads_without_a_complaint(address: str, chromium:
 def test_the_schemes_differ(lab: Lab, address: str, chromium: Browser) -> None:
     seen = []
     for scheme in ("light", "dark"):
-        with _page(chromium, scheme) as page:
+        with opened(chromium, scheme) as page:
             page.goto(address)
             seen.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert len(set(seen)) == 2
@@ -276,7 +201,7 @@ def test_the_schemes_differ(lab: Lab, address: str, chromium: Browser) -> None:
 
 def test_the_chart_is_drawn_and_named(lab: Lab, address: str, chromium: Browser) -> None:
     _filled(lab)
-    with _page(chromium) as page:
+    with opened(chromium) as page:
         page.goto(address)
         chart = page.get_by_role("group", name="Cost by day and generation")
         expect(chart).to_be_visible()
@@ -287,7 +212,7 @@ def test_the_chart_is_drawn_and_named(lab: Lab, address: str, chromium: Browser)
 
 def test_figures_move_while_one_looks(lab: Lab, address: str, chromium: Browser) -> None:
     node = _filled(lab)
-    with _page(chromium) as page:
+    with opened(chromium) as page:
         page.goto(address)
         page.locator("main details").first.locator("summary").click()
         link = page.get_by_role("link", name="train", exact=True)
@@ -317,7 +242,7 @@ def test_without_the_script_everything_is_there(lab: Lab, address: str, chromium
 
 def test_the_keyboard_finds_the_content_first(lab: Lab, address: str, chromium: Browser) -> None:
     _filled(lab)
-    with _page(chromium) as page:
+    with opened(chromium) as page:
         page.goto(address)
         page.keyboard.press("Tab")
         skip = page.get_by_role("link", name="Skip to the content")
@@ -328,7 +253,7 @@ def test_the_keyboard_finds_the_content_first(lab: Lab, address: str, chromium: 
 
 def test_a_dollar_can_be_followed_by_clicking(lab: Lab, address: str, chromium: Browser) -> None:
     _filled(lab)
-    with _page(chromium) as page:
+    with opened(chromium) as page:
         page.goto(address)
         page.locator(".figures a").nth(1).click()
         page.get_by_role("link", name="vision", exact=True).last.click()
@@ -341,7 +266,7 @@ def test_a_dollar_can_be_followed_by_clicking(lab: Lab, address: str, chromium: 
 
 def test_another_question_can_be_typed(lab: Lab, address: str, chromium: Browser) -> None:
     _filled(lab)
-    with _page(chromium) as page:
+    with opened(chromium) as page:
         page.goto(f"{address}/costs")
         page.get_by_text("Custom query").click()
         page.get_by_role("textbox", name="Window").fill("today")
@@ -355,9 +280,9 @@ def test_another_question_can_be_typed(lab: Lab, address: str, chromium: Browser
 def test_hostile_jobs_load_without_a_complaint_and_fit(house: JobHouse, chromium: Browser) -> None:
     job, failed = house.hostile(), house.failed()
     node = house.jobs.node_of(job)
-    with _served(house.lab) as address:
+    with served(house.lab) as address:
         for scheme, width in (("light", 1_280), ("dark", 1_280), ("light", 360)):
-            with _page(chromium, scheme, width) as page:
+            with opened(chromium, scheme, width) as page:
                 for path in ("/jobs", f"/jobs/{job.id}", f"/jobs/{failed.id}", f"/nodes/{node.id}"):
                     page.goto(f"{address}{path}")
                     expect(page.get_by_role("status")).to_have_text("live")
@@ -370,7 +295,7 @@ def test_the_output_of_a_job_is_read_from_its_end_while_it_grows(
     job = house.running()
     for number in range(90):
         house.tell(job, f"step {number}")
-    with _served(house.lab) as address, _page(chromium) as page:
+    with served(house.lab) as address, opened(chromium) as page:
         page.goto(f"{address}/jobs/{job.id}")
         box = page.get_by_role("region", name="Lines of output")
         expect(box.get_by_text("step 89", exact=True)).to_be_in_viewport()
@@ -383,7 +308,7 @@ def test_the_output_of_a_job_is_read_from_its_end_while_it_grows(
 
 def test_from_a_job_to_its_node_and_its_costs_and_back(house: JobHouse, chromium: Browser) -> None:
     _, job, _ = house.in_line()
-    with _served(house.lab) as address, _page(chromium) as page:
+    with served(house.lab) as address, opened(chromium) as page:
         page.goto(f"{address}/jobs")
         page.get_by_role("link", name="eval-1", exact=True).click()
         page.get_by_role("link", name="shared").first.click()
@@ -401,7 +326,7 @@ def test_a_link_in_a_message_is_used_by_a_person_without_a_token_of_the_service(
     add_dashboard(app)
     name = "a-name-that-goes-on-for-forty-nine-characters-yes"
     node = told_of(lab.units, name=name, owner="x" * 80)
-    with _served(lab, app) as address, _page(chromium, scheme, width) as page:
+    with served(lab, app) as address, opened(chromium, scheme, width) as page:
         page.goto(f"{address}/links/{tokens_of(lab.units, node)[Verb.KEEP]}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("getComputedStyle(document.body).maxWidth") == "704px", "it has styles"

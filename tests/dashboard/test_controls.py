@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Response, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Response, Route, expect
 
 from service.domain.clock import HOUR
 from tests import factories
+from tests.dashboard.browsing import CHROMIUM, Watch, served
 from tests.dashboard.lab import Lab
-from tests.dashboard.test_browser import ARGUMENTS, CHROMIUM, Watch, _served
 from tests.garbage import orphan
 from tests.hands import NOON
 
@@ -28,15 +28,6 @@ PATHS = (
 )
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """One browser for all of these tests."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def address(lab: Lab) -> Iterator[str]:
     """Where a lab is served, in which nodes of two teams run."""
@@ -47,7 +38,7 @@ def address(lab: Lab) -> Iterator[str]:
     lab.services.budgets.create(factories.budget(name="all"))
     lab.bought(start=NOON - 9 * HOUR)
     lab.clock.pass_(1)
-    with _served(lab) as found:
+    with served(lab) as found:
         yield found
 
 
@@ -129,7 +120,7 @@ def test_a_page_is_sent_once_then_its_time_moves_on_and_then_its_changes_come(
     lab.ran(NOON - 9_000, NOON - 8_000, name="gone")
     lab.clock.pass_(1)
     seen: list[Response] = []
-    with _served(lab) as address, opened(chromium, address) as page:
+    with served(lab) as address, opened(chromium, address) as page:
         page.on("response", lambda one: seen.append(one))  # noqa: PLW0108 - a built-in is refused
         for second in (6, 11, 16):
             lab.clock.pass_(5)

@@ -7,14 +7,14 @@ import re
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from service.api.app import create_app
 from service.dashboard.routes import add_dashboard
 from service.domain.nodes.node import Asked
 from tests.dashboard.actions.sending import hidden_fields
+from tests.dashboard.browsing import CHROMIUM, served
 from tests.dashboard.lab import Lab
-from tests.dashboard.test_browser import ARGUMENTS, CHROMIUM, _served
 from tests.hands import NOON
 
 TOKEN = "s3cret-t0ken"
@@ -27,26 +27,23 @@ pytestmark = [
 ]
 
 
-def test_a_node_is_deleted_by_its_own_page_and_by_no_other_origin(lab: Lab) -> None:
+def test_a_node_is_deleted_by_its_own_page_and_by_no_other_origin(
+    lab: Lab, chromium: Browser
+) -> None:
     node = lab.ran(NOON - 60, name="trainer")
     app, other = create_app(lab.services, TOKEN), FastAPI()
     add_dashboard(app)
     stolen: dict[str, str] = {}
     path = f"/nodes/{node.id}/delete"
 
-    with (
-        _served(lab, app) as ours,
-        _served(lab, other) as theirs,
-        sync_playwright() as playwright,
-    ):
+    with served(lab, app) as ours, served(lab, other) as theirs:
 
         @other.get("/")
         def show_trap() -> HTMLResponse:
             fields = "".join(f'<input name="{name}" value="{stolen[name]}">' for name in stolen)
             return HTMLResponse(f'<form method="post" action="{ours}{path}">{fields}<button>')
 
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        context = browser.new_context(
+        context = chromium.new_context(
             java_script_enabled=False, http_credentials={"username": "ada", "password": TOKEN}
         )
         page = context.new_page()
@@ -65,4 +62,4 @@ def test_a_node_is_deleted_by_its_own_page_and_by_no_other_origin(lab: Lab) -> N
         page.get_by_role("button", name="Delete the node").click()
         expect(page.get_by_text("The deletion of node trainer is requested.")).to_be_visible()
         assert lab.services.nodes.get(node.id).asked is Asked.ABSENT
-        browser.close()
+        context.close()
