@@ -196,7 +196,12 @@ def _wrap_tables(tokens: Sequence[Token], sections: Sequence[Section]) -> Iterat
         elif token.type == "table_open":
             count[title] += 1
             name = f"Table: {title}" if count[title] == 1 else f"Table {count[title]}: {title}"
-            attrs = {"class": "scroll", "role": "region", "aria-label": name, "tabindex": 0}
+            attrs: dict[str, str | int | float] = {
+                "class": "scroll",
+                "role": "region",
+                "aria-label": name,
+                "tabindex": 0,
+            }
             yield Token("region_open", "div", 1, attrs=attrs, block=True)
         yield token
         if token.type == "table_close":
