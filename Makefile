@@ -17,7 +17,7 @@ ITSELF := --no-deps --no-build-isolation --editable .
 # Without what Python keeps beside the sources, every process would compile all of them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install run demo test test-deep test-all check bench simulate screenshots format clean
+.PHONY: help install run demo test test-deep test-all check bench simulate screenshots references format clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ simulate: $(DEVELOPMENT) ## Run SEEDS=1000 lives of WHAT=fleet, cleanup or inter
 DEMO ?=
 screenshots: $(DEVELOPMENT) ## Make the pictures of the README and manual from the demo.
 	@$(BIN)/python -m tests.screenshots $(DEMO)
+
+references: $(DEVELOPMENT) ## Make the small pictures again that pages are compared with.
+	@RECORD_PICTURES=1 $(BIN)/python -m pytest -q tests/dashboard/test_references.py -k every_page
 
 format: $(DEVELOPMENT) ## Put the code into its shape.
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
