@@ -119,9 +119,16 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
             code=MISUSED,
         )
 
-    from service.emulator.app import PortTaken, run  # noqa: PLC0415 - costs a second
+    from service.emulator.app import PortTaken, build_world, run  # noqa: PLC0415 - costs a second
+    from service.emulator.errors import ApiError  # noqa: PLC0415
+    from service.emulator.incidents.scenario import read_file, start_scenario  # noqa: PLC0415
 
-    world = _build_world(speed, seed, scenario)
+    world = build_world(speed=speed, seed=seed)
+    if scenario is not None:
+        try:
+            start_scenario(world, read_file(scenario))
+        except (ApiError, OSError) as error:
+            raise Failure(f"--scenario: {error}", code=MISUSED) from None
     if telemetry_delay is not None:
         _change_config(world, {"telemetry": {"delay_seconds": telemetry_delay}})
     if (
@@ -152,20 +159,6 @@ def _parse_digests(texts: list[str]) -> frozenset[str]:
                 code=MISUSED,
             )
     return frozenset(text.lower() for text in texts)
-
-
-def _build_world(speed: float, seed: int, path: Path | None) -> World:
-    from service.emulator.app import build_world  # noqa: PLC0415 - costs a second
-    from service.emulator.errors import ApiError  # noqa: PLC0415
-    from service.emulator.incidents.scenario import read_file, start_scenario  # noqa: PLC0415
-
-    world = build_world(speed=speed, seed=seed)
-    if path is not None:
-        try:
-            start_scenario(world, read_file(path))
-        except (ApiError, OSError) as error:
-            raise Failure(f"--scenario: {error}", code=MISUSED) from None
-    return world
 
 
 def _change_config(world: World, changes: Mapping[str, object]) -> None:
