@@ -313,6 +313,12 @@ def _make_tables() -> None:
     )
     op.create_index("ix_forecasts_day", "forecasts", ["day"], unique=False)
     op.create_table(
+        "hearings",
+        sa.Column("project", sa.Text(), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("project", name=op.f("pk_hearings")),
+    )
+    op.create_table(
         "idempotency_keys",
         sa.Column("scope", sa.Text(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
@@ -377,7 +383,6 @@ def _make_tables() -> None:
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
         sa.Column("looked_at", sa.BigInteger(), nullable=False),
-        sa.Column("heard_epoch", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.Column("held_since", sa.BigInteger(), server_default=sa.text("0"), nullable=False),
         sa.PrimaryKeyConstraint("project", name=op.f("pk_leases")),
     )

@@ -13,6 +13,8 @@ from sqlalchemy import (
     bindparam,
     case,
     false,
+    func,
+    literal,
     literal_column,
     select,
     text,
@@ -23,7 +25,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from service.domain.errors import LeaseLost
 from service.domain.lease import Lease
-from service.store.tables import leases
+from service.store.tables import hearings, leases
 
 _PRECISELY: dict[str, ColumnElement[float]] = {
     "sqlite": literal_column("(julianday('now') - 2440587.5) * 86400.0", Float),
@@ -196,12 +198,19 @@ class Leases:
         return (0, "") if row is None else (row[0], row[1])
 
     def save_heard(self, lease: Lease, *, heard: bool) -> None:
-        """Record whether the audit log has answered the holder of this lease."""
-        same = (leases.c.project == lease.project, leases.c.holder == lease.holder)
+        """Record whether the audit log has answered the holder of this lease. Nothing is recorded
+        for a lease that is held no more."""
+        held = select(leases.c.project, literal(lease.epoch if heard else 0)).where(
+            leases.c.project == lease.project,
+            leases.c.holder == lease.holder,
+            leases.c.epoch == lease.epoch,
+        )
+        insert = sqlite_insert if self._connection.dialect.name == "sqlite" else postgresql_insert
+        statement = insert(hearings).from_select(["project", "epoch"], held)
         self._connection.execute(
-            update(leases)
-            .where(*same, leases.c.epoch == lease.epoch)
-            .values(heard_epoch=lease.epoch if heard else 0)
+            statement.on_conflict_do_update(
+                index_elements=["project"], set_={"epoch": statement.excluded.epoch}
+            )
         )
 
     def list_unheard(self, project: str | None = None) -> Sequence[str]:
@@ -209,7 +218,9 @@ class Leases:
         it is named."""
         statement = (
             select(leases.c.project)
-            .where(leases.c.expires_at >= self._now, leases.c.heard_epoch != leases.c.epoch)
+            .outerjoin(hearings, hearings.c.project == leases.c.project)
+            .where(leases.c.expires_at >= self._now)
+            .where(func.coalesce(hearings.c.epoch, 0) != leases.c.epoch)
             .order_by(leases.c.project)
         )
         if project is not None:

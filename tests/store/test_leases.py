@@ -173,6 +173,13 @@ def test_a_lease_is_renewed_while_others_write_under_it(on_postgres):
         assert take(on_postgres, "one") == lease
 
 
+def test_a_lease_is_renewed_while_it_is_written_that_its_holder_heard_the_log(on_postgres):
+    lease = take(on_postgres, "one")
+    with on_postgres(lease) as unit:
+        unit.leases.save_heard(lease, heard=True)
+        assert take(on_postgres, "one") == lease
+
+
 def test_who_takes_over_waits_for_those_who_write_under_the_lease_but_not_for_long(on_postgres):
     lease = take(on_postgres, "one", OVER)
     with on_postgres(lease), pytest.raises(StoreUnavailable, match="too long"):

@@ -27,6 +27,7 @@ from service.store.tables.cleanup import (
 )
 from service.store.tables.fleet import (
     events,
+    hearings,
     idempotency_keys,
     leases,
     node_labels,
@@ -59,6 +60,7 @@ __all__ = [
     "discounts",
     "events",
     "forecasts",
+    "hearings",
     "heartbeat_tokens",
     "heartbeats",
     "holds",

@@ -178,10 +178,17 @@ leases = Table(
     Column("epoch", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("looked_at", BigInteger, nullable=False),
-    Column("heard_epoch", BigInteger, nullable=False, server_default=text("0")),
     Column("held_since", BigInteger, nullable=False, server_default=text("0")),
     # with the holder: if two daemons take a new lease at once, the primary key refuses one
     Index("uq_leases_epoch", "project", "epoch", "holder", unique=True),
+)
+
+# A table of its own: a renewal would wait for whoever writes this in the row of the lease.
+hearings = Table(
+    "hearings",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
 )
 
 orphans = Table(
