@@ -105,6 +105,7 @@ class CostService:
         self._warmup = warmup
         self._reports = Answers(_MOST_REPORTS)
         self._parts = Answers(_MOST_PARTS)
+        self._tails = Answers(_MOST_PARTS)
 
     def report(self, question: CostQuestion) -> CostReport:
         """The costs that are asked for. Raises Rejected for an invalid question."""
@@ -183,10 +184,10 @@ class CostService:
             if tally.estimated:
                 break
             tally.add_open(meter)
-        key = "tails", self._lasting(at), question.aggregate, question.only_key
+        key = self._lasting(at), question.aggregate, question.only_key
         tally.add_tails(
             running,
-            self._parts.get_or_make(
+            self._tails.get_or_make(
                 key, lambda: running.lines.group_tails(question.aggregate, only)
             ),
         )
