@@ -76,41 +76,37 @@ def test_a_runtime_version_comes_with_its_reasons(api):
     assert api.calls[0].body["framework"] == framework
 
 
+RUNTIME = {
+    "name": "v2-alpha-tpuv6e",
+    "frameworks": ["jax", "pytorch"],
+    "framework_version": "",
+    "generations": ["v6e"],
+    "hosts": "any",
+    "standing": "documented",
+}
+ACCELERATOR = {
+    "name": "v4-32",
+    "generation": "v4",
+    "chips": 16,
+    "hosts": 4,
+    "topology": "2x2x4",
+    "machine_type": "ct4p-hightpu-4t",
+}
+
+
 @pytest.mark.parametrize(
     ("command", "path", "document", "line"),
     [
         (
             ("runtimes", "list"),
             "/v1/catalog/runtimes",
-            {
-                "runtimes": [
-                    {
-                        "name": "v2-alpha-tpuv6e",
-                        "frameworks": ["jax", "pytorch"],
-                        "framework_version": "",
-                        "generations": ["v6e"],
-                        "hosts": "any",
-                        "standing": "documented",
-                    }
-                ]
-            },
+            {"runtimes": [RUNTIME]},
             "v2-alpha-tpuv6e  jax, pytorch  -        v6e          any    documented",
         ),
         (
             ("catalog", "accelerators"),
             "/v1/catalog/accelerators",
-            {
-                "accelerators": [
-                    {
-                        "name": "v4-32",
-                        "generation": "v4",
-                        "chips": 16,
-                        "hosts": 4,
-                        "topology": "2x2x4",
-                        "machine_type": "ct4p-hightpu-4t",
-                    }
-                ]
-            },
+            {"accelerators": [ACCELERATOR]},
             "v4-32  v4             16      4  2x2x4     ct4p-hightpu-4t",
         ),
         (
@@ -173,24 +169,26 @@ def test_capacity_says_what_was_to_be_had_and_what_is_left_alone(api):
     assert steward("catalog", "capacity").stdout == "no attempts in that time\n"
 
 
+FORECAST = {
+    "end": "2026-12-01T00:00:00Z",
+    "spent": "1000.000000000",
+    "committed": "550.000000000",
+    "running": {"low": "481.00", "mid": "500.00", "high": "520.00"},
+    "new_launches": {"low": "50.00", "mid": "100.00", "high": "175.50"},
+    "total": {"low": "1550.00", "mid": "1600.00", "high": "1675.50"},
+    "method": "weekday_launches",
+    "explanation": "What is spent, and so on.",
+    "unpriced_nodes": 1,
+    "last_error": {
+        "forecast": {"low": "1", "mid": "900.00", "high": "3"},
+        "actual": "1000.00",
+        "error_percent": "-10.0",
+    },
+}
+
+
 def test_a_forecast_is_a_sum_with_its_band_and_what_it_is_made_of(api):
-    document = {
-        "end": "2026-12-01T00:00:00Z",
-        "spent": "1000.000000000",
-        "committed": "550.000000000",
-        "running": {"low": "481.00", "mid": "500.00", "high": "520.00"},
-        "new_launches": {"low": "50.00", "mid": "100.00", "high": "175.50"},
-        "total": {"low": "1550.00", "mid": "1600.00", "high": "1675.50"},
-        "method": "weekday_launches",
-        "explanation": "What is spent, and so on.",
-        "unpriced_nodes": 1,
-        "last_error": {
-            "forecast": {"low": "1", "mid": "900.00", "high": "3"},
-            "actual": "1000.00",
-            "error_percent": "-10.0",
-        },
-    }
-    api.when("GET", "/v1/forecasts", document)
+    api.when("GET", "/v1/forecasts", FORECAST)
     asked = ("costs", "forecast", "--tz", "Europe/Berlin", "--filter", "team=vision")
     assert steward(*asked).stdout.splitlines() == [
         "$1,600.00 by 2026-12-01 00:00:00 UTC ($1,550.00 to $1,675.50)",

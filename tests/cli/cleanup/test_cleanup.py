@@ -186,27 +186,29 @@ def test_the_status_names_no_more_nodes_of_a_rail_than_can_be_read(api):
     assert said.endswith("n18, n19, and 2 more")
 
 
+COVERAGE = {
+    "project": "lab",
+    "nodes": 2,
+    "known": 1,
+    "unknown": 1,
+    "never_deleted": 1,
+    "never_deleted_hourly_cost": "9.600000000",
+    "reports": {"nodes": 3, "reported": 2, "needed": 2, "silent": 1, "newest_at": None},
+    "families": [
+        {
+            "signal": "cpu",
+            "state": "failed",
+            "newest_at": "2026-11-05T11:00:00Z",
+            "read_at": None,
+            "error": "no answer",
+            "nodes": 0,
+        }
+    ],
+}
+
+
 def test_the_coverage_names_what_nobody_sees(api):
-    family = {
-        "signal": "cpu",
-        "state": "failed",
-        "newest_at": "2026-11-05T11:00:00Z",
-        "read_at": None,
-        "error": "no answer",
-        "nodes": 0,
-    }
-    reports = {"nodes": 3, "reported": 2, "needed": 2, "silent": 1, "newest_at": None}
-    found = {
-        "project": "lab",
-        "nodes": 2,
-        "known": 1,
-        "unknown": 1,
-        "never_deleted": 1,
-        "never_deleted_hourly_cost": "9.600000000",
-        "reports": reports,
-        "families": [family],
-    }
-    api.when("GET", "/v1/cleanup/coverage", {"projects": [found]})
+    api.when("GET", "/v1/cleanup/coverage", {"projects": [COVERAGE]})
     lines = steward("cleanup", "coverage").stdout.splitlines()
     assert lines[0] == "project lab: 2 READY nodes, 1 unknown"
     assert lines[2].split() == ["cpu", "failed", "0", "1h00m", "no", "answer"]
@@ -216,7 +218,7 @@ def test_the_coverage_names_what_nobody_sees(api):
     ]
     assert lines[5].startswith("1 node without supervisor and metrics")
     assert lines[5].endswith("$9.60 an hour")
-    found = {**found, "reports": {**reports, "needed": 0, "silent": 0}}
+    found = {**COVERAGE, "reports": {**COVERAGE["reports"], "needed": 0, "silent": 0}}
     api.when("GET", "/v1/cleanup/coverage", {"projects": [found]})
     assert "nodes without metrics" not in steward("cleanup", "coverage").stdout
 

@@ -48,6 +48,24 @@ def job(**overrides):
     }
 
 
+ATTEMPT = {
+    "number": 1,
+    "node_name": NODE,
+    "zone": "us-west4-a",
+    "phase": "ended",
+    "reason": "PREEMPTED",
+    "detail": "taken",
+    "evidence": ["the audit log", "a notice"],
+    "exit_codes": {"0": 143},
+    "workers": [
+        {"worker": number, "startup_exit_code": code} for number, code in enumerate([0, 3, None])
+    ],
+    "work_lost_seconds": 60,
+    "cost": "1.000000000",
+    "phases": [{"phase": "running", "seconds": 60, "cost": "1.000000000"}],
+}
+
+
 def events(*lines):
     """The output of a job as server-sent events."""
     return "".join(f"data: {json.dumps(line)}\n\n" for line in lines) + "event: end\ndata: {}\n\n"
@@ -199,24 +217,7 @@ def test_a_job_is_shown_with_its_exit_codes_and_its_cost(api, codes, shown):
     [(75, "1m15s"), (0, "0s"), (None, "not known (the program reported no steps)")],
 )
 def test_attempts_are_shown_with_their_evidence_and_what_they_lost(api, lost, words):
-    attempt = {
-        "number": 1,
-        "node_name": NODE,
-        "zone": "us-west4-a",
-        "phase": "ended",
-        "reason": "PREEMPTED",
-        "detail": "taken",
-        "evidence": ["the audit log", "a notice"],
-        "exit_codes": {"0": 143},
-        "workers": [
-            {"worker": number, "startup_exit_code": code}
-            for number, code in enumerate([0, 3, None])
-        ],
-        "work_lost_seconds": lost,
-        "cost": "1.000000000",
-        "phases": [{"phase": "running", "seconds": 60, "cost": "1.000000000"}],
-    }
-    api.when("GET", f"{PATH}/attempts", {"attempts": [attempt]})
+    api.when("GET", f"{PATH}/attempts", {"attempts": [ATTEMPT | {"work_lost_seconds": lost}]})
     said = steward("jobs", "attempts", ID).stdout
     assert f"Attempt 1 on {NODE} (us-west4-a)" in said
     assert re.search(rf"(?m)^Work lost +{re.escape(words)}$", said), said
