@@ -54,7 +54,7 @@ def status(json: options.Json = False) -> None:
         print_json(answer)
         return
     found, now = answer.value, wall_clock()
-    print_lines(f"mode {found['mode']}: {_MODES[found['mode']]}")
+    print_paragraphs(f"mode {found['mode']}: {_MODES[found['mode']]}")
     for project in found["projects"]:
         _print_project(project, now)
 
@@ -83,6 +83,7 @@ def plan(project: Project = None, json: options.Json = False) -> None:
             )
             for entry in found["entries"]
         ],
+        spare=("DAEMON ACTS", "PER HOUR"),
     )
     print_lines("")
     print_paragraphs(*(f"{entry['name']}: {entry['reason']}" for entry in found["entries"]))
@@ -198,14 +199,14 @@ def coverage(json: options.Json = False) -> None:
         reporting = format_count(reports["nodes"], "node")
         print_lines(f"supervisor reports: {reports['reported']} of {reporting}")
         if reports["needed"]:
-            print_lines(
+            print_paragraphs(
                 f"nodes without metrics: {reports['needed']},"
                 f" of these without a report: {reports['silent']}"
             )
         if project["never_deleted"]:
             cost = format_usd(project["never_deleted_hourly_cost"])
             unseen = format_count(project["never_deleted"], "node")
-            print_lines(
+            print_paragraphs(
                 f"{unseen} without supervisor and metrics; never deleted for idleness:"
                 f" {cost} an hour"
             )
@@ -235,6 +236,7 @@ def history(json: options.Json = False) -> None:
             )
             for ended in found
         ],
+        spare=("BY", "PER HOUR", "ACTION"),
     )
     print_lines("", "to see the evidence: tpu-steward nodes idle NAME")
 

@@ -44,7 +44,7 @@ def list_policies(context: typer.Context, json: options.Json = False) -> None:
         print_json(answer)
         return
     print_table(
-        ["SCOPE", ">IDLE AFTER", ">GRACE", "ACTION", "ALSO", "TELLS"],
+        ["SCOPE", ">IDLE AFTER", ">GRACE", "ACTION", "ALSO", "NOTIFIES"],
         [
             (
                 policy["scope"],

@@ -107,7 +107,7 @@ def show(budget: BudgetName, json: options.Json = False) -> None:
         notifications.append(f"{format_time(note['created_at'])}  {message}")
     for title, lines in (("Refused", refusals), ("Notified", notifications)):
         if lines:
-            print_lines("", f"{title} lately:", *(f"  {line}" for line in lines))
+            print_paragraphs("", f"{title} lately:", *(f"  {line}" for line in lines))
 
 
 @app.command()

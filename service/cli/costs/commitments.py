@@ -23,7 +23,13 @@ from service.cli.terminal.formatting import (
     format_usd,
 )
 from service.cli.terminal.lists import ListCommand
-from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
+from service.cli.terminal.render import (
+    print_facts,
+    print_json,
+    print_lines,
+    print_paragraphs,
+    print_table,
+)
 
 View = Mapping[str, Any]
 
@@ -292,18 +298,20 @@ def _print_usage(found: View, names: Mapping[str, str]) -> None:
         saving = Decimal(found["net_saving"])
         word, amount = "saved" if saving >= 0 else "lost", format_usd(str(abs(saving)))
         avoided, fees = format_usd(found["total"]["avoided"]), format_usd(found["fee"])
-        print_lines(f"together they {word} {amount}: {avoided} of charges avoided, {fees} of fees")
+        print_paragraphs(
+            f"together they {word} {amount}: {avoided} of charges avoided, {fees} of fees"
+        )
         for commitment in found["commitments"]:
             if (lost := -Decimal(commitment["net_saving"])) > 0:
                 more = format_usd(str(lost))
-                print_lines(
+                print_paragraphs(
                     f"{commitment['name']} loses money: its fee is {more} more than it avoids"
                 )
     else:
         print_lines("no commitment with a known rate is in its term then")
     for unpriced in found["unpriced"]:
         name = names.get(unpriced, unpriced)
-        print_lines(f"{name}: no rate is known, so it is in no figure, and not free")
+        print_paragraphs(f"{name}: no rate is known, so it is in no figure, and not free")
 
 
 def _format_percent(fraction: str | None) -> str:

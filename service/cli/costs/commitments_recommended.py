@@ -11,7 +11,7 @@ import typer
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import format_count, format_exact, format_time, format_usd
-from service.cli.terminal.render import print_facts, print_json, print_lines
+from service.cli.terminal.render import print_facts, print_json, print_lines, print_paragraphs
 
 NOTHING_USED = "no chip was in use on demand on a full day yet; a recommendation needs 28 full days"
 
@@ -38,7 +38,7 @@ def print_recommendations(found: Mapping[str, Any]) -> None:
         print_lines(NOTHING_USED)
         return
     start, end = format_time(found["start"]), format_time(found["end"])
-    print_lines(f"from {format_count(found['days'], 'full day')}, {start} to {end} UTC")
+    print_paragraphs(f"from {format_count(found['days'], 'full day')}, {start} to {end} UTC")
     for advice in several:
         years = format_count(advice["term_years"], "year")
         chips = format_count(advice["chips"], "chip") if advice["chips"] else "nothing"
@@ -66,7 +66,7 @@ def print_recommendations(found: Mapping[str, Any]) -> None:
             ]
         print_lines("")
         print_facts(facts)
-    # One sentence to a line: a terminal has 80 columns.
+    # One sentence to a line.
     *firsts, last = found["caution"].split(". ")
     choice = "Choose one term or the other, not both."
-    print_lines("", choice, *(f"{sentence}." for sentence in firsts), last)
+    print_paragraphs("", choice, *(f"{sentence}." for sentence in firsts), last)

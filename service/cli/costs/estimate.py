@@ -11,7 +11,7 @@ import typer
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import format_column, format_count, format_span, format_usd
-from service.cli.terminal.render import print_json, print_lines, print_table
+from service.cli.terminal.render import print_json, print_lines, print_paragraphs, print_table
 
 
 def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
@@ -112,4 +112,4 @@ def print_estimate(estimate: Mapping[str, Any], *, has_end: bool = True) -> None
             )
         answer = ": it only notifies" if budget["on_exceeded"] == "notify" else ": it would refuse"
         lines.append(f"{taken}; {rest}{'' if fits else answer}")
-    print_lines(*lines)
+    print_paragraphs(*lines)

@@ -43,7 +43,7 @@ def forecast(
 def print_forecast(found: Mapping[str, Any]) -> None:
     """Print the expected total with its band, its parts, and how they were computed."""
     total, running, launches = found["total"], found["running"], found["new_launches"]
-    print_lines(
+    print_paragraphs(
         f"{format_usd(total['mid'])} by {format_time(found['end'])} UTC ({_format_band(total)})", ""
     )
     amounts = [found["spent"], running["mid"], launches["mid"]]

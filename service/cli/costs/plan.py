@@ -131,6 +131,8 @@ def print_plans(found: Mapping[str, Any]) -> None:
             ]
         )
     print_table(
-        ["TYPE", ">CHIPS", "MODEL", "ZONE", ">PER HOUR", ">TAKES", ">COST", ">STEPS", "FITS"], rows
+        ["TYPE", ">CHIPS", "MODEL", "ZONE", ">PER HOUR", ">TAKES", ">COST", ">STEPS", "FITS"],
+        rows,
+        spare=("CHIPS", "STEPS", "ZONE", "PER HOUR", "TAKES"),
     )
     print_lines("", f"prices as of {format_time(found['as_of'])} UTC")

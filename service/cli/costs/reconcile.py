@@ -20,7 +20,13 @@ from service.cli.terminal.formatting import (
     format_time,
     format_usd,
 )
-from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
+from service.cli.terminal.render import (
+    print_facts,
+    print_json,
+    print_lines,
+    print_paragraphs,
+    print_table,
+)
 from service.cli.terminal.resolve import names_of
 
 SHOWN = 20
@@ -110,6 +116,7 @@ def reconciliations(
             ]
             for bill in whole
         ),
+        spare=("ROWS", "SENT (UTC)"),
     )
     if joined := len(found) - len(whole):
         print_lines(f"and {format_count(joined, 'earlier file')} that these were joined with")
@@ -135,7 +142,7 @@ def _print_bill(found: Mapping[str, Any]) -> None:
     """Print the numbers of rows, the sums of each verdict, and the variance of the bill."""
     rows, total = found["rows"], found["total"]
     known = " (sent before; nothing has changed)" if found["known"] else ""
-    print_lines(
+    print_paragraphs(
         f"{format_count(rows['read'], 'row')}{known}: {rows['duplicates']:,} duplicates,"
         f" {rows['other_projects']:,} of other projects, {rows['not_tpu']:,} of other things",
         f"from {format_time(found['start'])} to {format_time(found['end'])} UTC",
@@ -163,19 +170,19 @@ def _print_bill(found: Mapping[str, Any]) -> None:
             amounts = (_format_local(text, currency) for currency, text in apart["local"].items())
             amount = ", ".join(amounts)
         line = f"apart from that, {kind}: {format_count(apart['rows'], 'row')}, {amount}"
-        print_lines(line, *([f"  {apart['reason']}"] if apart.get("reason") else []))
+        print_paragraphs(line, *([f"  {apart['reason']}"] if apart.get("reason") else []))
     _print_credits(total)
     _print_invoices(found.get("invoices", []))
     _print_commitments(found)
     if found["machines"]["entries"]:
         left = format_usd(found["machines"]["charged"])
-        print_lines(
+        print_paragraphs(
             f"left out: {left} of users' own VMs beside TPU Nodes, which are not billed as TPUs"
         )
     percent = total["variance_percent"]
     share = f", {percent} % of what matched" if percent is not None else ""
     more, less = format_parts(total["variance"], [total["more"], total["less"]])
-    print_lines(
+    print_paragraphs(
         "",
         f"the bill differs from the ledger by {format_usd(total['variance'])}{share}:",
         f"{more} more, {less} less",
@@ -200,7 +207,7 @@ def _print_credits(total: Mapping[str, Any]) -> None:
         ["CREDITS", ">AMOUNT"], ([kind, format_usd(amount)] for kind, amount in kinds.items())
     )
     explained, lines = total["explained"], total["explanation"].partition(":")[0]
-    print_lines(
+    print_paragraphs(
         f"billed {format_usd(total['billed'])}, to be paid {format_usd(total['net'])},"
         f" charged {format_usd(total['charged'])}",
         lines if explained else f"not explained: {lines}",
@@ -329,7 +336,7 @@ def _print_differences(client: Client, found: Mapping[str, Any]) -> None:
     print_lines("")
     print_table([">WHY", ""], ([number, reason] for reason, number in numbers.items()))
     if number > SHOWN:
-        print_lines(
+        print_paragraphs(
             f"and {number - SHOWN:,} more; the page Reconcile of the dashboard has the largest"
         )
 

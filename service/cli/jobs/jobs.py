@@ -134,7 +134,7 @@ def list_jobs(
     else:
         now = wall_clock()
         print_table(
-            ["Job", "State", "Node", ">Attempts", ">Cost", "Submitted"],
+            ["JOB", "STATE", "NODE", ">ATTEMPTS", ">COST", ">AGE"],
             [
                 (
                     job["id"],
@@ -146,7 +146,7 @@ def list_jobs(
                 )
                 for job in answer.value["jobs"]
             ],
-            spare=("Attempts", "Submitted"),
+            spare=("ATTEMPTS", "AGE"),
         )
 
 
@@ -223,7 +223,8 @@ def attempts(job: JobId, json: options.Json = False) -> None:
                 (p["phase"], format_span(p["seconds"]), format_usd(p["cost"]))
                 for p in attempt["phases"]
             ]
-            print_table(["Spent on", ">Time", ">Cost"], rows)
+            print_lines("")
+            print_table(["SPENT ON", ">TIME", ">COST"], rows)
         print_lines("")
 
 

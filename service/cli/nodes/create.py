@@ -112,6 +112,9 @@ VmMachineType = Annotated[
 ]
 VmSpot = Annotated[bool, typer.Option("--vm-spot", help="The VM is a spot VM.")]
 Network = Annotated[str | None, typer.Option(metavar="NAME", help="Name of the network at Google.")]
+Subnetwork = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Name of the subnetwork at Google.")
+]
 ExternalIp = Annotated[
     bool, typer.Option("--external-ip", help="Give the workers external addresses.")
 ]
@@ -172,7 +175,7 @@ def create(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     also: idle_terms.Also = None,
     startup_script: Script = None,
     network: Network = None,
-    subnetwork: Network = None,
+    subnetwork: Subnetwork = None,
     external_ip: ExternalIp = False,
     service_account: Account = None,
     metadata: Metadata = None,

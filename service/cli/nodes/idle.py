@@ -197,6 +197,7 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
         print_table(
             [">WORKER", "SIGNAL", "LEVEL", ">VALUE", ">AGE", ">COVER", ">BUSY AGO"],
             [_signal_row(signal, as_of) for signal in shown["signals"]],
+            spare=("BUSY AGO", "COVER", "AGE", "VALUE"),
         )
         print_paragraphs(*_list_reasons(shown["signals"]))
     for report in shown["reports"]:

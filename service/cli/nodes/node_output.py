@@ -191,6 +191,7 @@ def show_node(node: View) -> None:
                 ]
                 for placement in node["placements"]
             ),
+            spare=("ENDED (UTC)", "BEGAN (UTC)"),
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 EXAMPLES = {
     "nodes list": "--team vision --sort-by -cost",
     "nodes top": "",
-    "nodes create": "--accelerator-type v5litepod-8 --spot --ttl 4h --dry-run",
+    "nodes create": "--accelerator-type v6e-8 --ttl 4h --dry-run",
     "nodes show": "trainer",
     "nodes set": "trainer --team vision --ttl 8h",
     "nodes connect": "trainer",
@@ -95,8 +95,16 @@ EXAMPLES = {
 """The arguments of an example for each command."""
 
 
+_LONGEST_SENTENCE = 1_000
+"""Characters of a first sentence. A longer one would be cut."""
+
+
 def add_examples(command: Any, path: str) -> None:
-    """Add its example to the help of a command, and to that of each command below it."""
+    """Add its example to the help of a command, and to that of each command below it.
+
+    A list of commands has the whole first sentence of each help, wrapped, at every width.
+    """
+    command.short_help = command.get_short_help_str(_LONGEST_SENTENCE)
     if path in EXAMPLES:
         # The first line keeps the example in one line, to be copied.
         command.epilog = f"\b\nExample: tpu-steward {path} {EXAMPLES[path]}".rstrip()

@@ -224,15 +224,15 @@ Model = Annotated[
         help="on_demand, spot, preemptible, reserved or flex_start.",
     ),
 ]
-Spot = Annotated[bool, typer.Option("--spot", help="The same as --provisioning-model spot.")]
+Spot = Annotated[bool, typer.Option("--spot", help="Use the provisioning model spot.")]
 Preemptible = Annotated[
-    bool, typer.Option("--preemptible", help="The same as --provisioning-model preemptible.")
+    bool, typer.Option("--preemptible", help="Use the provisioning model preemptible.")
 ]
 FlexStart = Annotated[
     bool,
     typer.Option(
         "--flex-start",
-        help="The same as --provisioning-model flex_start: for 7 days at most, in few zones.",
+        help="Use the provisioning model flex_start: for 7 days at most, in few zones.",
     ),
 ]
 Labels = Annotated[

@@ -50,12 +50,12 @@ def is_terminal(file: TextIO) -> bool:
     return file.isatty()
 
 
-def print_renderable(thing: RenderableType, *, wide: bool = False) -> None:
+def print_renderable(thing: RenderableType, *, wide: bool = False, err: bool = False) -> None:
     """Print a table without trailing blanks. If `wide`, no line is wrapped."""
-    screen = make_console(wide=wide)
+    screen = make_console(wide=wide, err=err)
     with screen.capture() as capture:
         screen.print(thing)
-    typer.echo("\n".join(line.rstrip() for line in capture.get().splitlines()), color=True)
+    typer.echo("\n".join(line.rstrip() for line in capture.get().splitlines()), color=True, err=err)
 
 
 def print_table(
@@ -148,12 +148,17 @@ def print_lines(*lines: str) -> None:
             typer.echo(clean_text(line))
 
 
-def print_paragraphs(*paragraphs: str) -> None:
+def print_paragraphs(*paragraphs: str, err: bool = False) -> None:
     """Print each text, wrapped between words at the width of the terminal, as `print_lines`
-    does."""
-    if current_printing().has_notes:
-        for paragraph in paragraphs:
-            print_renderable(to_text(paragraph))
+    does. All lines of a text have the indent of its first line."""
+    if not current_printing().has_notes:
+        return
+    from rich.padding import Padding  # noqa: PLC0415 - as above
+
+    for paragraph in paragraphs:
+        text = paragraph.lstrip(" ")
+        indent = len(paragraph) - len(text)
+        print_renderable(Padding(to_text(text), (0, 0, 0, indent)), err=err)
 
 
 def print_errors(*lines: str) -> None:

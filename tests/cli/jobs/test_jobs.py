@@ -244,7 +244,7 @@ def test_attempts_whose_startup_script_succeeded_say_nothing_of_it(api):
 def test_a_list_is_one_line_a_job_or_says_how_to_submit_one(api):
     api.when("GET", "/v1/jobs", {"jobs": [job()], "next_page_token": ""})
     head, line = steward("jobs", "list", "--state", "succeeded").stdout.splitlines()
-    assert head.split() == ["Job", "State", "Node", "Attempts", "Cost", "Submitted"]
+    assert head.split() == ["JOB", "STATE", "NODE", "ATTEMPTS", "COST", "AGE"]
     assert line.split()[:5] == [ID, "SUCCEEDED", NODE, "1", "$1.25"]
     assert api.calls[0].query["state"] == ["SUCCEEDED"]
     api.when("GET", "/v1/jobs", {"jobs": [], "next_page_token": ""})

@@ -73,14 +73,14 @@ def test_a_person_is_told_what_is_lost_and_is_asked_once(two, monkeypatch, text,
     assert said[1] == (
         "helper (READY): unpriced an hour, $0.16 so far; lost: the data on its disks and its keep"
     )
-    question = "Delete 2 nodes, which cost at least $4.62 an hour now and $120.49 so far? [y/N]:"
-    assert said[2].startswith(question)
-    assert ("nothing was deleted" in said[2]) == (code == 1)
+    assert said[2] == "2 nodes cost at least $4.62 an hour now and $120.49 so far"
+    assert said[3].startswith("Delete 2 nodes? [y/N]:")
+    assert ("nothing was deleted" in said[3]) == (code == 1)
 
 
 def test_an_unknown_price_is_not_shown_as_zero(two, monkeypatch):
     two.when("GET", "/v1/nodes", page(HELPER))
-    question = "Delete helper, which costs an unknown amount an hour now and $0.15 so far? [y/N]:"
+    question = "helper costs an unknown amount an hour now and $0.15 so far\nDelete helper? [y/N]:"
     assert question in answer_with(monkeypatch, "n\n", "helper").stderr
 
 

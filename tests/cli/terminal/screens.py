@@ -305,7 +305,7 @@ SCREENS = {
     "jobs-attempts": ("jobs", "attempts", ID),
     "budgets-show": ("budgets", "show", BUDGET),
     "costs-forecast": ("costs", "forecast"),
-    "costs-reconcile": ("costs", "reconcile", __file__),
+    "costs-reconcile": ("costs", "reconcile", "bill.jsonl"),
     "costs-reconciliations": ("costs", "reconciliations"),
     "commitments-list": ("commitments", "list"),
     "commitments-show": ("commitments", "show", ID),

@@ -6,10 +6,12 @@ After a change, `RECORD_SCREENS=1` writes the files again. Read them before they
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from service.cli import orphans
@@ -25,6 +27,8 @@ from tests.hands import NOON
 
 RECORDED = Path(__file__).parent / "recorded"
 WIDTHS = (60, 80, 120)
+COPIED = re.compile(r"(  Example|to do it now): tpu-steward .+")
+"""A command that stays in one line, to be copied."""
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +50,7 @@ def test_a_screen_is_shown_as_it_was_recorded(lab, monkeypatch, name):
     for module in (render, costs):
         monkeypatch.setattr(module, "is_terminal", lambda _: True)
     monkeypatch.setattr(jobs_of_node, "is_at_terminal", lambda: True)
+    Path("bill.jsonl").write_text("{}")
     shown = {}
     for width in WIDTHS:
         runner = CliRunner(env={"STEWARD_URL": lab, "COLUMNS": str(width), "TERM": "xterm"})
@@ -64,6 +69,16 @@ def test_a_screen_is_shown_as_it_was_recorded(lab, monkeypatch, name):
     if os.environ.get("RECORD_SCREENS"):
         file.write_text(text)
     assert text == file.read_text()
+
+
+@pytest.mark.parametrize("name", [name for name in SCREENS if not name.endswith("-csv")])
+def test_no_line_is_wider_than_its_terminal(name):
+    width = 0
+    for line in (RECORDED / f"{name}.txt").read_text().splitlines():
+        if title := re.fullmatch(r"=+ (\d+) columns =+", line):
+            width = int(title[1])
+        elif len(line.split()) > 1 and not COPIED.fullmatch(line):
+            assert cell_len(line) <= width, line
 
 
 def test_every_recorded_screen_is_compared():
