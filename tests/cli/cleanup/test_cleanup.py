@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -186,7 +187,7 @@ def test_the_status_names_no_more_nodes_of_a_rail_than_can_be_read(api):
     assert said.endswith("n18, n19, and 2 more")
 
 
-COVERAGE = {
+COVERAGE: dict[str, Any] = {
     "project": "lab",
     "nodes": 2,
     "known": 1,
