@@ -72,7 +72,9 @@ def _check_deletion(client: Client, found: Mapping[str, str], *, may_ask: bool) 
             *([] if job is None else [f"job {job}, which runs on it"]),
         ]
         names = f"{', '.join(most)} and {last}" if most else last
-        rate = format_usd(node["hourly_cost"])
+        rate = "an unknown amount"
+        if node["hourly_cost"] is not None:
+            rate = format_usd(node["hourly_cost"])
         state = f"{node['name']} ({shown_state(node)})"
         print_paragraphs(f"{state}: {rate} an hour, {so_far} so far; lost: {names}", err=True)
     ready = [node for node in views if is_ready(node)]

@@ -71,7 +71,8 @@ def test_a_person_is_told_what_is_lost_and_is_asked_once(two, monkeypatch, text,
         " lost: the data on its disks and job j1, which runs on it"
     )
     assert said[1] == (
-        "helper (READY): unpriced an hour, $0.16 so far; lost: the data on its disks and its keep"
+        "helper (READY): an unknown amount an hour, $0.16 so far;"
+        " lost: the data on its disks and its keep"
     )
     assert said[2] == "2 nodes cost at least $4.62 an hour now and $120.49 so far"
     assert said[3].startswith("Delete 2 nodes? [y/N]:")
