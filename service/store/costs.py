@@ -197,12 +197,14 @@ class Costs:
     def sum_corrections(self, start: int, end: int) -> Mapping[int, int]:
         """Nano-dollars that were posted in [start, end) for months that were closed, by the first
         second of the UTC day of the posting."""
-        sums: dict[int, int] = defaultdict(int)
-        statement = select(ledger.c.posted_at, ledger.c.amount_nanos).where(
-            ledger.c.period >= period_of(start).start,
-            ledger.c.posted_at >= start,
-            ledger.c.posted_at < end,
+        day = (ledger.c.posted_at - ledger.c.posted_at % DAY).label("day")
+        statement = (
+            select(day, func.sum(ledger.c.amount_nanos))
+            .where(
+                ledger.c.period >= period_of(start).start,
+                ledger.c.posted_at >= start,
+                ledger.c.posted_at < end,
+            )
+            .group_by(day)
         )
-        for posted_at, amount in self._connection.execute(statement):
-            sums[floor_to(posted_at, DAY)] += amount
-        return sums
+        return {row[0]: int(row[1]) for row in self._connection.execute(statement)}

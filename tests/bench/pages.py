@@ -41,8 +41,6 @@ from tests.bench.figure import Figure
 from tests.databases import fresh_database
 from tests.hands import NOON, HandClock
 
-LIVE = 1_000
-ENDED = 2_000
 PROJECTS = ("lab", "research")
 TEAMS = ("vision", "language", "speech", "robots", "infra", "rec", "ads", "bio")
 NOW = NOON + 16 * DAY + 1_234
@@ -54,6 +52,24 @@ KINDS = (
     ("v5p", "v5p-64", 32, 8, "us-east5-a"),
     ("v6e", "v6e-8", 8, 1, "us-east1-d"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Nodes that run, nodes that ended, and over how many days those began."""
+
+    live: int
+    ended: int
+    days: int
+
+    @property
+    def words(self) -> str:
+        """The fleet in words."""
+        return f"{self.live:,} running nodes, {self.ended:,} ended in {self.days} days"
+
+
+MONTH = Fleet(1_000, 2_000, 40)
+YEAR = Fleet(1_000, 9_000, 365)
 AT_ONCE = 200
 RUNS = 9
 A_SECOND = 100
@@ -70,20 +86,38 @@ class Asked:
 
 
 def measure() -> list[Figure]:
-    """The median CPU of each page on both databases."""
+    """The median CPU of each page on both databases, and of the first page after a year."""
     found: list[Figure] = []
     for kind in ("sqlite", "postgresql"):
         with fresh_database(kind, Path(tempfile.mkdtemp())) as address:
             found += _of_database(kind, address)
-    return found
+    with fresh_database("sqlite", Path(tempfile.mkdtemp())) as address:
+        return found + _of_a_year(address)
+
+
+def _of_a_year(address: str) -> list[Figure]:
+    """The first page of a lab with ten thousand nodes in twelve months."""
+    clock = HandClock(NOW)
+    base = wiring.open_foundation(Settings(database_url=address, projects=PROJECTS), clock)
+    _fill(base.units, base.engine, YEAR)
+    app = wiring.build_app(base)
+    _, (took,) = asyncio.run(_ask(app, clock, ["/"]))
+    size = len(asyncio.run(_page(app, "/")))
+    anew = statistics.median(_build_anew(app.state.services, clock) for _ in range(RUNS))
+    base.engine.dispose()
+    return [
+        Figure("overview after a year: ms of CPU", took, 100, detail=YEAR.words),
+        Figure("overview after a year, made anew: ms of CPU", anew, 120, detail=YEAR.words),
+        Figure("overview after a year: kB of HTML", size / 1e3, 100, detail=YEAR.words),
+    ]
 
 
 def _of_database(kind: str, address: str) -> list[Figure]:
     clock = HandClock(NOW)
     base = wiring.open_foundation(Settings(database_url=address, projects=PROJECTS), clock)
-    _fill(base.units, base.engine)
+    _fill(base.units, base.engine, MONTH)
     app = wiring.build_app(base)
-    node_id = _id(LIVE // 2)
+    node_id = _id(MONTH.live // 2)
     pages = (
         Asked("overview, a second old at most", "/", 20),
         Asked("overview by team, 90 days", "/?window=90d&group=team", 20),
@@ -102,7 +136,7 @@ def _of_database(kind: str, address: str) -> list[Figure]:
         Asked("GET /v1/budgets", "/v1/budgets", 100),
         Asked("GET /v1/forecasts", "/v1/forecasts", 50),
     )
-    where = f"{LIVE:,} running nodes, {ENDED:,} ended, {len(PROJECTS)} projects, {kind}"
+    where = f"{MONTH.words}, {len(PROJECTS)} projects, {kind}"
     rate, took = asyncio.run(_ask(app, clock, [one.path for one in pages]))
     anew = statistics.median(_build_anew(app.state.services, clock) for _ in range(RUNS))
     base.engine.dispose()
@@ -181,13 +215,14 @@ async def _page(app: Any, path: str) -> bytes:
     return b"".join(body)
 
 
-def _fill(units: Units, engine: Engine) -> None:
+def _fill(units: Units, engine: Engine, fleet: Fleet) -> None:
     """Budgets, and nodes with all that the ledger says of them."""
     shelf, luck = PriceShelf(), random.Random(7)
-    for first in range(0, LIVE + ENDED, AT_ONCE):
+    number_of_nodes = fleet.live + fleet.ended
+    for first in range(0, number_of_nodes, AT_ONCE):
         with units() as unit:
-            for number in range(first, min(first + AT_ONCE, LIVE + ENDED)):
-                _run(unit, shelf, number, luck)
+            for number in range(first, min(first + AT_ONCE, number_of_nodes)):
+                _run(unit, shelf, number, luck, fleet)
     with units() as unit:
         for budget in _budgets():
             unit.budgets.add(budget)
@@ -218,10 +253,10 @@ def _budgets() -> Iterator[Any]:
     )
 
 
-def _run(unit: Unit, shelf: PriceShelf, number: int, luck: random.Random) -> None:
+def _run(unit: Unit, shelf: PriceShelf, number: int, luck: random.Random, fleet: Fleet) -> None:
     """A node, its usage, and every hour of it in the ledger."""
-    live = number < LIVE
-    start = NOW - luck.randrange(HOUR, 8 * DAY if live else 40 * DAY)
+    live = number < fleet.live
+    start = NOW - luck.randrange(HOUR, 8 * DAY if live else fleet.days * DAY)
     end = None if live else min(NOW - 1, start + int(luck.expovariate(1 / (10 * HOUR))) + 60)
     node = _node(number, start, end)
     unit.nodes.add(node)
@@ -244,7 +279,7 @@ def _run(unit: Unit, shelf: PriceShelf, number: int, luck: random.Random) -> Non
         dirty=not live,
     )
     usage = unit.usage.save(usage)
-    post_usage(unit, usage, shelf.get_book(unit), NOW)
+    post_usage(unit, usage, shelf.get_book(unit), NOW if end is None else end)
     if live:
         unit.holds.save(Hold(node.id, 40 * NANOS, node.spec.ttl_seconds), start)
 

@@ -15,8 +15,9 @@ from service.domain.pricing.price_book import Sku
 from service.domain.time_window import Window
 from service.store.costs import DIMENSIONS, FINE
 from service.store.tables import node_days
+from tests import factories
 from tests.hands import NOON
-from tests.store.given import entry, posted, ran, stored
+from tests.store.given import entry, metered, posted, ran, stored
 
 MIDNIGHT = NOON - NOON % DAY
 NUMBERS = count(1)
@@ -130,3 +131,21 @@ def test_a_day_that_an_older_program_began_without_labels_has_them_with_its_next
     with units.reading() as unit:
         told = unit.holds.sum_posted(Scope(label=("run", "1")), Window(MIDNIGHT, MIDNIGHT + DAY))
     assert told == sum(row[2] for row in everything(units))
+
+
+def test_corrections_of_closed_months_are_summed_by_the_day_on_which_they_were_posted(units):
+    """A month is closed 72 hours after its end, so October's seconds were known too late."""
+    october, november = NOON - 10 * DAY, NOON
+    for began in (october, october + HOUR, november):
+        usage = ran(units, stored(units), start=began, end=began + 100, end_lo=began + 100)
+        for_day = NOON + 2 * DAY if began == october + HOUR else NOON + DAY + 77
+        metered(units, usage, factories.book(), for_day)
+    per_node = 266_666_667  # 800 chip-seconds at 1.20 dollars an hour
+    with units.reading() as unit:
+        found = unit.costs.sum_corrections(MIDNIGHT - 4 * DAY, MIDNIGHT + 9 * DAY)
+        assert found == {
+            MIDNIGHT + DAY: per_node,
+            MIDNIGHT + 2 * DAY: per_node,
+        }
+        assert all(type(amount) is int for amount in found.values())
+        assert unit.costs.sum_corrections(MIDNIGHT + 2 * DAY, MIDNIGHT + 2 * DAY + 60) == {}
