@@ -110,6 +110,7 @@ PLANTED = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_found(pages: dict[str, str], name: str) -> None:
     good, bad, said = PLANTED[name]

@@ -103,6 +103,7 @@ def test_the_order_is_that_of_the_figures_that_are_shown(
     assert known == sorted(known, reverse=is_reversed)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("descending", [True, False])
 @pytest.mark.parametrize("key", list(SortKey))
 def test_pages_of_any_size_hold_every_node_once_while_costs_grow(
@@ -216,6 +217,7 @@ def test_a_token_that_was_not_given_out_is_refused(units: Units, token: str) -> 
     assert refused.value.facts["field"] == "page_token"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("key", list(SortKey))
 @pytest.mark.parametrize("first", [0, LATER - 8 * DAY, LATER + DAY, 10**12 - 1])
 def test_a_token_of_another_week_is_refused(units: Units, key: SortKey, first: int) -> None:

@@ -279,7 +279,7 @@ def other_links(engine, clock):
 
 
 @pytest.mark.concurrent
-@pytest.mark.parametrize("is_resent", [False, True])
+@pytest.mark.parametrize("is_resent", [False, pytest.param(True, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("verb", list(Verb))
 def test_of_two_processes_that_use_a_link_at_once_one_does_and_the_other_says_it_is_gone(
     units, links, other_links, monkeypatch, verb, is_resent

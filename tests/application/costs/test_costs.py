@@ -127,6 +127,7 @@ PRICED_LATE = factories.book(
 )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("window", RAGGED)
 @settings(max_examples=8, parent=a_few)
 @given(
