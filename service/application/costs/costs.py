@@ -277,7 +277,7 @@ class CostService:
             return
         self._add_intervals(unit, tally, unit.usage.iter_ended(start, end), window, at.now)
         for meter in self._running_meters(unit, at).meters:
-            if meter.usage.start < window.end:
+            if meter.usage.end is None and meter.usage.start < window.end:
                 _add_meter(tally, meter, window.start)
 
     def _add_intervals(

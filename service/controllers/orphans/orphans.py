@@ -30,7 +30,7 @@ log = structlog.get_logger()
 BATCH = 200
 """Orphans written in one transaction, and the most that are asked for by name in one tick."""
 
-TOLD = 100
+MOST_LOGGED = 100
 """Most new orphans of one look that are logged one by one."""
 
 KEPT_SECONDS = 30 * DAY
@@ -157,7 +157,7 @@ class GarbageController:
         if new:
             with self._units.reading() as unit:
                 book = self._prices.get_book(unit)
-            for orphan in new[:TOLD]:
+            for orphan in new[:MOST_LOGGED]:
                 rate = hourly_cost(orphan.shown, book, self._clock())
                 log.warning(
                     "orphan.found",
@@ -168,8 +168,8 @@ class GarbageController:
                     usd_per_hour=None if rate is None else format_usd(rate),
                     reason=orphan.reason,
                 )
-        if new[TOLD:]:
-            log.warning("orphans.found", project=new[0].project, more=len(new) - TOLD)
+        if new[MOST_LOGGED:]:
+            log.warning("orphans.found", project=new[0].project, more=len(new) - MOST_LOGGED)
         return written and found.settled and are_known
 
     def _write_changes(self, found: OrphanChanges, lease: Lease) -> bool:

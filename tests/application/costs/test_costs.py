@@ -14,7 +14,7 @@ from service.application.costs.costs import CostQuestion, CostService
 from service.controllers.recording.posting import post_usage
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Attribution
-from service.domain.metering.meter import Meter
+from service.domain.metering.meter import Evidence, Meter
 from service.domain.time_window import Granularity, parse_window, split_into_buckets
 from service.store.unit import Units
 from tests import factories
@@ -192,3 +192,23 @@ def test_a_node_that_changes_hands_within_the_unposted_hour_is_charged_to_both(
     seconds = {row.group[0]: row.chip_seconds // 8 for row in report.rows}
     until = NOW if window == "12d" else NOW - 334
     assert seconds == {"vision": NOW - 500 - (NOON + 5 * DAY), "nlp": until - (NOW - 500)}
+
+
+def test_usage_with_a_known_end_to_come_is_charged_once_in_an_hour_that_is_metered(
+    units: Units,
+) -> None:
+    """A reservation is open and has an end. Here the price book does not know it."""
+    node = stored(units, team="vision")
+    bought = factories.usage(
+        node_id=node.id,
+        start=NOON,
+        end=NOW + DAY,
+        end_lo=NOW + DAY,
+        start_evidence=Evidence.PURCHASE,
+    )
+    with units() as unit:
+        unit.usage.save(bought)
+    report = CostService(units, Shelf(BOOK), lambda: NOW).report(
+        CostQuestion("2026-11-05T13:00:00Z,2026-11-05T13:10:00Z", (), Granularity.ALL)
+    )
+    assert report.chip_seconds == 8 * 600
