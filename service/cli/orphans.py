@@ -16,6 +16,7 @@ from service.cli.terminal.formatting import (
     NOTHING,
     format_count,
     format_parts,
+    format_rate,
     format_since,
     format_usd,
 )
@@ -150,8 +151,8 @@ def adopt(
         print_json(answer)
     else:
         node = answer.value
-        cost = format_usd(node["hourly_cost"])
-        print_lines(f"{node['name']} is adopted, {cost} an hour from now on", f"id {node['id']}")
+        cost = format_rate(node["hourly_cost"])
+        print_lines(f"{node['name']} is adopted, {cost} from now on", f"id {node['id']}")
 
 
 @app.command()

@@ -312,7 +312,7 @@ def test_a_plan_is_a_line_for_each_type_and_model(api):
     }
 
 
-TOO_MUCH = "that is $2.50 more than what is left of it: it would refuse"
+TOO_MUCH = "that is $2.50 more than it has left: it would refuse"
 TOO_LITTLE = "$0.10 is left after it, too little for the minute that its deletion may take"
 
 

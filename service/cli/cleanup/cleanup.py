@@ -92,7 +92,8 @@ def plan(project: Project = None, json: options.Json = False) -> None:
         "", f"{nodes}; ending all of them saves {format_usd(found['saves_hourly'])} an hour"
     )
     if found["held_by"]:
-        print_lines(f"the daemon is held by: {', '.join(found['held_by'])}; apply is not")
+        rails = ", ".join(found["held_by"])
+        print_paragraphs(f"the daemon is held back by: {rails}; you can still apply the plan")
     print_lines(f"to do it now: tpu-steward cleanup apply {found['plan_id']}")
 
 

@@ -66,7 +66,7 @@ def print_recommendations(found: Mapping[str, Any]) -> None:
             ]
         print_lines("")
         print_facts(facts)
-    # One sentence to a line.
+    # A sentence to a line: together they would not fit into 80 columns.
     *firsts, last = found["caution"].split(". ")
     choice = "Choose one term or the other, not both."
     print_paragraphs("", choice, *(f"{sentence}." for sentence in firsts), last)

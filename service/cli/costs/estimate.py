@@ -102,7 +102,7 @@ def print_estimate(estimate: Mapping[str, Any], *, has_end: bool = True) -> None
         if left is None or fits is None:
             rest = "what is left is unknown"
         elif Decimal(left) < 0:
-            rest = f"that is {format_usd(left.removeprefix('-'))} more than what is left of it"
+            rest = f"that is {format_usd(left.removeprefix('-'))} more than it has left"
         elif fits:
             rest = f"{format_usd(left)} is left after it"
         else:

@@ -111,7 +111,9 @@ def print_plans(found: Mapping[str, Any]) -> None:
         ]
         fits = ", ".join(filter(None, missed))
         if not fits:
-            has_span = affords is not None and duration is None and Decimal(plan["hourly_cost"])
+            # Without a duration, the largest spend says how long the node may run.
+            is_limited = affords is not None and duration is None
+            has_span = is_limited and Decimal(plan["hourly_cost"]) > 0
             fits = f"yes, the spend lasts for {format_span(affords)}" if has_span else "yes"
         steps = NOTHING
         if plan["accumulation_steps"] is not None:

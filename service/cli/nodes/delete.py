@@ -14,7 +14,7 @@ from service.cli.nodes.wait import Goal, follow_change
 from service.cli.terminal import options
 from service.cli.terminal.client import ApiAnswer, Client, open_client
 from service.cli.terminal.failure import FAILED, Failure
-from service.cli.terminal.formatting import format_count, format_parts, format_usd
+from service.cli.terminal.formatting import format_count, format_parts, format_rate, format_usd
 from service.cli.terminal.render import print_errors, print_paragraphs
 from service.cli.terminal.resolve import find_node
 
@@ -72,19 +72,18 @@ def _check_deletion(client: Client, found: Mapping[str, str], *, may_ask: bool) 
             *([] if job is None else [f"job {job}, which runs on it"]),
         ]
         names = f"{', '.join(most)} and {last}" if most else last
-        rate = "an unknown amount"
-        if node["hourly_cost"] is not None:
-            rate = format_usd(node["hourly_cost"])
+        rate = format_rate(node["hourly_cost"])
         state = f"{node['name']} ({shown_state(node)})"
-        print_paragraphs(f"{state}: {rate} an hour, {so_far} so far; lost: {names}", err=True)
+        print_paragraphs(f"{state}: {rate}, {so_far} so far; lost: {names}", err=True)
     ready = [node for node in views if is_ready(node)]
     unpriced = sum(node["hourly_cost"] is None for node in ready)
     rate = f"{'at least ' if unpriced else ''}{format_usd(sum_rates(ready))} an hour"
     if unpriced and unpriced == len(ready):
         rate = "an unknown amount an hour"
-    what = views[0]["name"] if len(views) == 1 else format_count(len(views), "node")
-    verb = "costs" if len(views) == 1 else "cost"
-    print_paragraphs(f"{what} {verb} {rate} now and {format_usd(total)} so far", err=True)
+    what = views[0]["name"]
+    if len(views) > 1:
+        what = format_count(len(views), "node")
+        print_paragraphs(f"{what} cost {rate} now and {format_usd(total)} so far", err=True)
     if not typer.confirm(f"Delete {what}?", err=True):
         raise Failure("nothing was deleted")
 

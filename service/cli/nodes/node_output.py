@@ -24,6 +24,7 @@ from service.cli.terminal.formatting import (
     format_count,
     format_exact,
     format_parts,
+    format_rate,
     format_since,
     format_time,
     format_usd,
@@ -162,7 +163,7 @@ def show_asked_for(node: View) -> None:
     types = " or ".join([made_of(node), *_other_types(node)])
     print_lines(
         f"{node['name']}: {types} ({describe_model(node)}), {where},"
-        f" {node['runtime_version']}, {format_exact(node['hourly_cost'])} an hour",
+        f" {node['runtime_version']}, {format_rate(node['hourly_cost'], exact=True)}",
         f"id {node['id']}",
     )
     print_lines(*(f"note: {warning}" for warning in node.get("warnings") or ()))

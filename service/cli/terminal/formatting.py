@@ -28,6 +28,13 @@ def format_usd(amount: str | None) -> str:
     return _format_dollars(value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN))
 
 
+def format_rate(amount: str | None, *, exact: bool = False) -> str:
+    """`4.623200000` as `$4.62 an hour`, for a sentence; exactly, `$4.6232 an hour`."""
+    if amount is None:
+        return "an unknown amount an hour"
+    return f"{format_exact(amount) if exact else format_usd(amount)} an hour"
+
+
 def format_parts(total: str, amounts: Sequence[str | None]) -> list[str]:
     """Parts of a total, to be shown next to the formatted total. All have the same places. Each is
     rounded down or up, so that the shown parts add up to the shown total.

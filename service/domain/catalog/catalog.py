@@ -91,8 +91,7 @@ class Catalog:
 
         Raises UnknownAcceleratorType with the `chips` or `topologies` that exist. These are the
         topologies of the same number of chips, or the default topology of each type if no type has
-        that number. A topology other
-        than the type's own `topology` must be sent to the cloud.
+        that number. A topology other than the type's own `topology` must be sent to the cloud.
         """
         spec = self.get_generation(generation)
         if not spec.served:

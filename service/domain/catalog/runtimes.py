@@ -53,12 +53,12 @@ def resolve_runtime(
     fitting = _list_fitting(accelerator, architecture)
     found = [image for image in fitting if image.has_framework(framework, version)]
     if not found:
-        # Other versions of the framework fit, those for a TPU VM if a TPU Node has none.
         known = [
             image
             for image in list_images()
             if image.architecture is architecture and image.has_framework(framework, version)
         ]
+        # The error lists other versions that fit, those for a TPU VM if a TPU Node has none.
         here, on_vm = (
             [
                 image.name

@@ -221,10 +221,11 @@ def update_breaker(
     if not breaker.is_open:
         return breaker
     # Nodes that are lost for hours do not count, unless they are enough to open a breaker.
-    number = sum(sight.is_known for sight in after.values())
-    lately = sum(now - at < LOST_SECONDS for at in lost.values())
-    is_enough = lately <= 1 or 100 * number >= CLOSING_PERCENT * (number + lately)
-    is_fresh = is_enough and 100 * len(lost) <= BREAKER_PERCENT * (number + len(lost))
+    known_now = sum(sight.is_known for sight in after.values())
+    lost_lately = sum(now - at < LOST_SECONDS for at in lost.values())
+    share = CLOSING_PERCENT * (known_now + lost_lately)
+    is_enough = lost_lately <= 1 or 100 * known_now >= share
+    is_fresh = is_enough and 100 * len(lost) <= BREAKER_PERCENT * (known_now + len(lost))
     since = (breaker.fresh_since if breaker.fresh_since is not None else now) if is_fresh else None
     if since is None or now - since < CLOSING_SECONDS:
         return replace(breaker, fresh_since=since)

@@ -37,9 +37,9 @@ class ImageReference:
         last, colon, tag = last.partition(":")
         # As Docker reads a name: a registry has a dot or a port.
         name = f"{head}{slash}{last}"
-        first, slash, inside = name.partition("/")
+        first, divider, inside = name.partition("/")
         registry, repository = HUB, name
-        if slash and (set(".:") & set(first) or first == "localhost"):
+        if divider and (set(".:") & set(first) or first == "localhost"):
             # Docker Hub has a second name, and repositories of its own without a directory.
             registry, repository = (HUB if first == "index.docker.io" else first), inside
         if registry == HUB and "/" not in repository:

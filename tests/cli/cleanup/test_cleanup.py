@@ -73,7 +73,7 @@ def test_the_plan_says_what_goes_why_and_how_to_apply_it(api):
     assert lines[1].split() == ["trainer", "delete", "in", "5m00s", "$9.60"]
     assert "trainer: it has been idle since 2026-11-05T10:00:00Z" in lines
     assert "1 node; ending all of them saves $9.60 an hour" in lines
-    assert "the daemon is held by: mass; apply is not" in lines
+    assert "the daemon is held back by: mass; you can still apply the plan" in lines
     assert lines[-1] == f"to do it now: tpu-steward cleanup apply {PLAN}"
     assert api.calls[0].body == {}
 
