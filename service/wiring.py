@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from service.api.app import create_app
+from service.application.answers import Answers, LatestAnswers
 from service.application.attention.attention import AttentionService
 from service.application.budgets.budgets import BudgetService, MessageReach
 from service.application.budgets.shares import BudgetShares
@@ -25,7 +26,7 @@ from service.application.cleanup.policies import PolicyService
 from service.application.costs.costs import CostService
 from service.application.costs.explanations import ExplanationService
 from service.application.costs.exports import ExportService
-from service.application.costs.forecasts import ForecastService
+from service.application.costs.forecasts import KEPT_FORECASTS, LARGE_STEP, ForecastService
 from service.application.costs.statements import StatementService
 from service.application.health import HealthService, ReadinessService
 from service.application.jobs.jobs import JobService
@@ -152,7 +153,8 @@ def build_services(base: Foundation, timekeeper: Timekeeper | None = None) -> Se
         base.settings.billing_account, base.settings.install, base.settings.billing_account_name
     )
     costs = CostService(*shared, base.settings.idle_warmup_seconds)
-    forecasts = ForecastService(*shared, costs)
+    latest = LatestAnswers(Answers(KEPT_FORECASTS), LARGE_STEP)
+    forecasts = ForecastService(*shared, costs, latest)
     limits = build_budget_service(base, costs, forecasts)
     return Services(
         nodes=NodeService(*shared, projects, least, mode.ceiling),

@@ -24,7 +24,7 @@ class Answers:
 
     def __init__(self, most: int) -> None:
         """`most` is how many answers are kept."""
-        self._most = most
+        self.most = most
         self._lock = Lock()
         self._kept: OrderedDict[Hashable, Future[Any]] = OrderedDict()
 
@@ -45,7 +45,7 @@ class Answers:
             kept = self._kept.get(key)
             if kept is None:
                 self._kept[key] = mine
-                if len(self._kept) > self._most:
+                if len(self._kept) > self.most:
                     self._kept.popitem(last=False)
             else:
                 self._kept.move_to_end(key)
@@ -79,19 +79,30 @@ class _Latest(NamedTuple):
     answer: Any
 
 
+class _Work(NamedTuple):
+    """The next answer to a question: what it depends on, and how it is made."""
+
+    question: Hashable
+    stamp: Hashable
+    at: int
+    make: Callable[[], Any]
+
+
 class LatestAnswers:
     """The latest answer to each question, for answers that take long to make. An answer that is a
-    little old is returned at once, and a thread makes the next one. A caller waits only if nobody
-    asked the same question lately. Many threads use it; the questions must be few."""
+    little old is returned at once, and one thread makes the next ones in turn. A caller waits only
+    if nobody asked the same question lately. Many threads use it. The question that was not
+    answered anew for the longest is dropped first."""
 
     def __init__(self, answers: Answers, most_seconds: int) -> None:
-        """`answers` keeps what callers have waited for. A latest answer may be `most_seconds`
-        older than what is asked for."""
+        """`answers` keeps what callers have waited for, and says how many questions are kept. A
+        latest answer may be `most_seconds` older than what is asked for."""
         self._answers = answers
         self._most_seconds = most_seconds
         self._lock = Lock()
-        self._latest: dict[Hashable, _Latest] = {}
-        self._making: set[Hashable] = set()
+        self._latest: OrderedDict[Hashable, _Latest] = OrderedDict()
+        self._waiting: dict[Hashable, _Work] = {}
+        """The work of the thread, the first of which it is at. Empty if there is no thread."""
 
     def get_or_make(
         self, question: Hashable, stamp: Hashable, now: int, make: Callable[[], T]
@@ -102,28 +113,35 @@ class LatestAnswers:
             latest = self._latest.get(question)
             if latest is not None and 0 <= now - latest.at <= self._most_seconds:
                 found: T = latest.answer
-                if latest.stamp != stamp and question not in self._making:
-                    self._making.add(question)
-                    work = question, _Latest(stamp, now, None), make
-                    Thread(target=self._make_next, args=work, name=NEXT, daemon=True).start()
+                if latest.stamp != stamp and question not in self._waiting:
+                    self._waiting[question] = _Work(question, stamp, now, make)
+                    if len(self._waiting) == 1:
+                        Thread(target=self._make_next, name=NEXT, daemon=True).start()
                 return found
         made = self._answers.get_or_make((question, stamp), make)
         self._keep(question, _Latest(stamp, now, made))
         return made
 
-    def _make_next(self, question: Hashable, wanted: _Latest, make: Callable[[], Any]) -> None:
-        try:
-            self._keep(question, wanted._replace(answer=make()))
-        except Exception:
-            log.exception("answer.not_renewed", question=str(question))
-            with self._lock:  # the next caller makes it, and gets the error
-                self._latest.pop(question, None)
-        finally:
+    def _make_next(self) -> None:
+        """Makes the next answers, one after another, until no question waits."""
+        with self._lock:
+            work = next(iter(self._waiting.values()), None)
+        while work is not None:
+            try:
+                self._keep(work.question, _Latest(work.stamp, work.at, work.make()))
+            except Exception:
+                log.exception("answer.not_renewed", question=str(work.question))
+                with self._lock:  # the next caller makes it, and gets the error
+                    self._latest.pop(work.question, None)
             with self._lock:
-                self._making.discard(question)
+                del self._waiting[work.question]
+                work = next(iter(self._waiting.values()), None)
 
     def _keep(self, question: Hashable, latest: _Latest) -> None:
         with self._lock:
             before = self._latest.get(question)
             if before is None or before.at <= latest.at:
                 self._latest[question] = latest
+                self._latest.move_to_end(question)
+            if len(self._latest) > self._answers.most:
+                self._latest.popitem(last=False)

@@ -141,3 +141,49 @@ def test_an_answer_never_gives_way_to_an_older_one():
     may_end.set()
     wait_for_threads()
     assert latest.get_or_make("question", 3, 170, lambda: "none") == "of 170"
+
+
+def test_one_thread_makes_the_next_answers_in_turn():
+    latest, may_end, made = LatestAnswers(Answers(4), 60), Event(), []
+
+    def make(question: str) -> str:
+        may_end.wait()
+        made.append((question, threading.current_thread()))
+        return f"new {question}"
+
+    questions = ["a", "b", "c"]
+    for question in questions:
+        latest.get_or_make(question, 1, 100, lambda: "old")
+    for question in questions:
+        latest.get_or_make(question, 2, 110, partial(make, question))
+    may_end.set()
+    wait_for_threads()
+    assert [question for question, _ in made] == questions
+    assert len({thread for _, thread in made}) == 1
+    found = [latest.get_or_make(question, 2, 110, lambda: "none") for question in questions]
+    assert found == ["new a", "new b", "new c"]
+
+
+def test_an_error_does_not_keep_the_others_waiting():
+    latest, may_end = LatestAnswers(Answers(4), 60), Event()
+
+    def fail() -> str:
+        may_end.wait()
+        raise ValueError("no")
+
+    for question in ("a", "b"):
+        latest.get_or_make(question, 1, 100, lambda: "old")
+    latest.get_or_make("a", 2, 110, fail)
+    latest.get_or_make("b", 2, 110, lambda: "new b")
+    may_end.set()
+    wait_for_threads()
+    assert latest.get_or_make("b", 2, 110, lambda: "none") == "new b"
+
+
+def test_the_question_that_was_not_answered_for_the_longest_is_dropped():
+    latest = LatestAnswers(Answers(2), 60)
+    for question in ("a", "b", "c"):
+        latest.get_or_make(question, 1, 100, lambda: "old")
+    asked = [latest.get_or_make(question, 2, 110, lambda: "new") for question in ("b", "c", "a")]
+    wait_for_threads()
+    assert asked == ["old", "old", "new"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.application.health import HealthService
+from service.application.health import FleetHealth, HealthService
 from service.application.orphans import OrphanService, OrphanSum
 from service.domain.attention.agenda import Agenda, AgendaEntry, AgendaKind, build_agenda
 from service.domain.attention.waste import (
@@ -86,9 +86,12 @@ class AttentionService:
         """What a person has to decide, and what happens by itself within a day."""
         return self.read_both(limit)[1]
 
-    def read_both(self, limit: int = LIMIT) -> tuple[WasteReport, Agenda]:
-        """The waste and the agenda, as of one instant."""
-        fleet, health = self._read_fleet(), self._health.read_fleet()
+    def read_both(
+        self, limit: int = LIMIT, health: FleetHealth | None = None
+    ) -> tuple[WasteReport, Agenda]:
+        """The waste and the agenda, as of one instant. With `health`, the fleet is not counted
+        again."""
+        fleet, health = self._read_fleet(), health or self._health.read_fleet()
         total = sum(self._orphans.sum_by_kind().values(), OrphanSum())
         orphans = WasteSum(total.number, total.hourly, total.unpriced)
         unknown = WasteSum()

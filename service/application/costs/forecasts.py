@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from service.application.answers import Answers
+from service.application.answers import Answers, LatestAnswers
 from service.application.costs.aggregation import CostRow
 from service.application.costs.costs import CostQuestion, CostService
 from service.application.costs.running import BilledLines, RunningMeters, read_running
@@ -48,8 +48,10 @@ LARGE_FLEET = 500
 """From so many open intervals of usage on, a forecast is as of the last full five minutes, whatever
 changes meanwhile: it would take seconds for each change, and one node is a small part of it."""
 
-_LARGE_STEP = 5 * MINUTE
-_KEPT = 128
+LARGE_STEP = 5 * MINUTE
+"""The step of the instants that forecasts of a large fleet are as of."""
+
+KEPT_FORECASTS = 128
 _KEPT_HISTORIES = 64
 _KEPT_PARTS = 12
 _TEAM = "team"
@@ -115,12 +117,22 @@ class _Days(NamedTuple):
 class ForecastService:
     """Combines costs, nodes and prices into forecasts."""
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, costs: CostService) -> None:
+    def __init__(
+        self,
+        units: Units,
+        prices: PriceShelf,
+        clock: Clock,
+        costs: CostService,
+        latest: LatestAnswers | None = None,
+    ) -> None:
+        """With `latest`, a forecast of a large fleet is returned at once if it is a little old, and
+        a thread makes the next one."""
+        self._latest = latest
         self._units = units
         self._prices = prices
         self._clock = clock
         self._costs = costs
-        self._forecasts = Answers(_KEPT)
+        self._forecasts = Answers(KEPT_FORECASTS)
         self._histories = Answers(_KEPT_HISTORIES)
         self._parts = Answers(_KEPT_PARTS)
 
@@ -160,18 +172,26 @@ class ForecastService:
         """The forecast for any window that is not over, by the days of a time zone. It is as of the
         last full minute, and computed once a minute unless the books or the nodes change. See also
         LARGE_FLEET."""
+        zone, instant = zone_of(tz), self._clock()
         with self._units.reading() as unit:
-            return self.forecast_window_in(unit, only, window, tz, self._clock())
+            is_large = unit.usage.count_open() >= LARGE_FLEET
+            step = LARGE_STEP if is_large else MINUTE
+            revision, book = unit.revisions.read_current(), self._prices.get_book(unit)
+            now = max(floor_to(instant, step), min(instant, window.start))
+            at = _At(*((0, 0) if is_large else (revision.books, revision.nodes)), book, now)
+            if not is_large or self._latest is None:
+                return self._find_forecast(unit, only, window, zone, at)
 
-    def forecast_window_in(
-        self, unit: Unit, only: Only, window: Window, tz: str, instant: int
+        def make() -> Forecast:
+            with self._units.reading() as unit:
+                return self._find_forecast(unit, only, window, zone, at)
+
+        question = window, zone.key, _only_key(only)
+        return self._latest.get_or_make(question, at, now, make)
+
+    def _find_forecast(
+        self, unit: Unit, only: Only, window: Window, zone: ZoneInfo, at: _At
     ) -> Forecast:
-        """The forecast for a window as of an instant, in a transaction that reads."""
-        is_large = unit.usage.count_open() >= LARGE_FLEET
-        step = _LARGE_STEP if is_large else MINUTE
-        zone, now = zone_of(tz), max(floor_to(instant, step), min(instant, window.start))
-        revision, book = unit.revisions.read_current(), self._prices.get_book(unit)
-        at = _At(*((0, 0) if is_large else (revision.books, revision.nodes)), book, now)
         key = at, window, zone.key, _only_key(only)
         return self._forecasts.get_or_make(
             key, lambda: self._build_forecast(unit, only, window, zone, at)

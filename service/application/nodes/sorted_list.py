@@ -43,12 +43,13 @@ class SortedPage:
 @dataclass(frozen=True, slots=True)
 class SortedQuery:
     """Which nodes a page shows, in which order. `token` is the `next_page_token` of the page
-    before; empty for the first page."""
+    before; empty for the first page. Without `has_choices`, the page has none."""
 
     only: NodeFilter = ANY
     order: NodeOrder = COSTLIEST_FIRST
     size: int = 100
     token: str = ""
+    has_choices: bool = True
 
 
 def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery) -> SortedPage:
@@ -59,6 +60,9 @@ def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery
     for key in filter(None, numbers):
         parts = decode_parts(key)
         rates[key] = (burn_of(parts.list_lines(), book, now) or 0) // parts.slices
+    choices: Mapping[str, Sequence[str]] = {}
+    if query.has_choices:
+        choices = found.list_choices(NodeFilter(live=only.live, ended=only.ended))
     ids, more = found.list_ids(only, query.order, query.size, query.token, rates, now)
     slots = unit.idle_rollups.count_slots(ids, floor_to(now - USED_SECONDS, HOUR))
     return SortedPage(
@@ -68,6 +72,6 @@ def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery
         used={node_id: busy * 100 // (busy + idle) for node_id, (busy, idle) in slots.items()},
         number=sum(numbers.values()),
         running=sum_running(found.count_running(only), book, now),
-        choices=found.list_choices(NodeFilter(live=only.live, ended=only.ended)),
+        choices=choices,
         as_of=now,
     )

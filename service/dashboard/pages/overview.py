@@ -147,7 +147,7 @@ def build_overview(services: Services, view: OverviewQuery) -> Overview:
         CostQuestion(window="mtd"),
         _ask_for_hours(fleet.as_of),
     )
-    waste, agenda = services.attention.read_both()
+    waste, agenda = services.attention.read_both(health=fleet)
     budgets = list_budget_lines(services)
     outlook = services.forecasts.read_outlook({}, Period.MONTH, "UTC")
     whole = next((line for line in budgets if line.is_whole), None)
@@ -241,7 +241,9 @@ def _describe_running(fleet: FleetHealth) -> str:
 
 def _list_costliest_nodes(services: Services) -> tuple[NodeRow, ...]:
     """The live nodes that cost most an hour."""
-    page = services.nodes.list_sorted(SortedQuery(NodeFilter(live=True), size=NODES))
+    page = services.nodes.list_sorted(
+        SortedQuery(NodeFilter(live=True), size=NODES, has_choices=False)
+    )
     briefs = services.cleanup.find_briefs(node["id"] for node in page.nodes)
     idle = {node_id: idle_line(brief, page.as_of) for node_id, brief in briefs.items()}
     return tuple(build_node_row(node, page.as_of, idle.get(node["id"], "")) for node in page.nodes)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from service.application.answers import NEXT, Answers, LatestAnswers
 from service.application.costs import forecasts
 from service.application.costs.costs import CostService
-from service.application.costs.forecasts import ForecastService
+from service.application.costs.forecasts import LARGE_STEP, ForecastService
 from service.domain.clock import HOUR, MINUTE
 from service.domain.nodes.node import NodeState
 from service.store.pricebook import PriceShelf
@@ -52,3 +55,24 @@ def test_the_forecast_of_a_large_fleet_is_as_of_the_last_full_five_minutes(
     after = service.forecast_period({})
     assert after.basis.now == NOON + HOUR + 10 * MINUTE
     assert after.total.mid > before.total.mid
+
+
+def test_a_caller_is_shown_the_forecast_before_while_a_thread_makes_the_next_one(
+    service: ForecastService, units: Units, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecasts, "LARGE_FLEET", 1)
+    books = units, PriceShelf(), clock
+    latest = LatestAnswers(Answers(4), LARGE_STEP)
+    shown = ForecastService(*books, CostService(*books), latest)
+    before = shown.forecast_period({})
+    start_node(units)
+    clock.pass_(LARGE_STEP)
+    assert shown.forecast_period({}) is before
+    for thread in threading.enumerate():
+        if thread.name == NEXT:
+            thread.join()
+    assert shown.forecast_period({}) == service.forecast_period({})
+    assert shown.forecast_period({}).basis.now == before.basis.now + LARGE_STEP
+    clock.pass_(2 * LARGE_STEP)
+    assert shown.forecast_period({}).basis.now == before.basis.now + 3 * LARGE_STEP, "too old"
+    assert shown.forecast_period({"team": ["nobody"]}).total.mid == 0
