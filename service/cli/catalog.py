@@ -13,6 +13,7 @@ from service.cli.terminal.client import open_client
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.formatting import NOTHING, format_age, format_time
 from service.cli.terminal.lists import ListCommand
+from service.cli.terminal.printing import Output, current_printing
 from service.cli.terminal.render import print_json, print_lines, print_paragraphs, print_table
 
 app = typer.Typer(
@@ -119,22 +120,29 @@ def capacity(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     elif not answer.value["capacity"]:
         print_lines("no attempts in that time")
     else:
+        places = answer.value["capacity"]
+        is_wide = current_printing().output is Output.WIDE
         rows = (
             [
-                *(
-                    place[name]
-                    for name in ("zone", "accelerator_type", "provisioning_model", "project")
-                ),
+                *(place[name] for name in _PLACE),
                 *(f"{place[name]:,}" for name in _COUNTS),
                 _age_or_nothing(place["median_seconds_to_ready"]),
                 f"{place['preempted']:,}",
                 _age_or_nothing(place["median_seconds_lived"]),
                 format_time(place["back_off_until"]),
-                place["reason"] or NOTHING,
+                *((place["reason"] or NOTHING,) if is_wide else ()),
             ]
-            for place in answer.value["capacity"]
+            for place in places
         )
-        print_table(_CAPACITY, rows, spare=_SPARE)
+        print_table([*_CAPACITY, "REASON"] if is_wide else _CAPACITY, rows, spare=_SPARE)
+        reasons = [
+            f"{', '.join(place[name] for name in _PLACE[:3])}: {place['reason']}"
+            for place in places
+            if place["reason"]
+        ]
+        if reasons and not is_wide:
+            print_lines("")
+            print_paragraphs(*reasons)
 
 
 @app.command(cls=ListCommand)
@@ -206,7 +214,7 @@ def forget_quota(
         print_json(answer)
         return
     known = answer.value
-    print_lines(
+    print_paragraphs(
         f"forgotten: {known['limit'] or 'a limit'} of {known['allowed']:,} in {known['where']};"
         " waiting nodes are retried within half an hour"
     )
@@ -234,16 +242,16 @@ _CAPACITY = [
         ">PREEMPTED",
         ">LIFETIME",
         "COOLDOWN UNTIL (UTC)",
-        "REASON",
     ),
 ]
 
 
 _SPARE = (
-    *("PROJECT", "DENIED", "FAILED", "QUOTA", "REASON", "LIFETIME", "MODEL", "PREEMPTED"),
+    *("PROJECT", "DENIED", "FAILED", "QUOTA", "LIFETIME", "MODEL", "PREEMPTED"),
     *("COOLDOWN UNTIL (UTC)", "TIME TO READY"),
 )
 
+_PLACE = ("zone", "accelerator_type", "provisioning_model", "project")
 _COUNTS = ("attempts", "ready", "stock_outs", "quota_refusals", "denied", "failed")
 
 

@@ -117,7 +117,8 @@ def list_orphans(
         )
         print_table(_COLUMNS, rows, spare=("WHOSE", "ID", "TYPE"))
         failed = (orphan for orphan in found if orphan["last_error"])
-        print_lines("", *(f"{orphan['name']}: {orphan['last_error']}" for orphan in failed))
+        print_lines("")
+        print_paragraphs(*(f"{orphan['name']}: {orphan['last_error']}" for orphan in failed))
         unpriced = answer.value["unpriced"]
         note = f", and {format_count(unpriced, 'node')} without a known price" if unpriced else ""
         number = format_count(len(found), "orphan")

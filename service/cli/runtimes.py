@@ -11,7 +11,13 @@ from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import NOTHING
 from service.cli.terminal.lists import ListCommand
-from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
+from service.cli.terminal.render import (
+    print_facts,
+    print_json,
+    print_lines,
+    print_paragraphs,
+    print_table,
+)
 
 app = typer.Typer(
     help="Find runtime versions (software images).", no_args_is_help=True, rich_markup_mode=None
@@ -51,8 +57,8 @@ def resolve(
 def show_resolution(found: Mapping[str, Any]) -> None:
     """Print the runtime version on a line of its own, then the reasons."""
     print_lines(found["runtime_version"], "")
-    print_lines(*(f"  {reason}" for reason in found["why"]))
-    print_lines(*(f"  Note: {warning}" for warning in found["warnings"]))
+    print_paragraphs(*(f"  {reason}" for reason in found["why"]))
+    print_paragraphs(*(f"  Note: {warning}" for warning in found["warnings"]))
     more = [("  Beside it", found["vm_software"] or ""), ("  Or", ", ".join(found["alternatives"]))]
     if any(value for _, value in more):
         print_lines("")

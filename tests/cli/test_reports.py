@@ -153,16 +153,21 @@ CAPACITY = {
 
 def test_capacity_says_what_was_to_be_had_and_what_is_left_alone(api):
     api.when("GET", "/v1/catalog/capacity", {"capacity": [CAPACITY], "next_page_token": ""})
-    heading, line = steward(
+    heading, line, blank, reason = steward(
         "catalog", "capacity", "--provisioning-model", "spot"
     ).stdout.splitlines()
     assert heading.split()[:5] == ["ZONE", "TYPE", "MODEL", "PROJECT", "TRIED"]
     assert "PREEMPTED  LIFETIME" in heading, "not how long they live: how long those did"
-    assert line.split(maxsplit=15) == [
+    assert line.split() == [
         *("us-west4-a", "v5litepod-8", "spot", "lab"),
         *("1,200", "3", "9", "1", "0", "2", "2m22s", "0", "-"),
-        *("2026-11-05", "12:00:20", "was out of capacity 40 s ago"),
+        *("2026-11-05", "12:00:20"),
     ]
+    assert not blank
+    assert reason == "us-west4-a, v5litepod-8, spot: was out of capacity 40 s ago"
+    wide = steward("catalog", "capacity", "-o", "wide").stdout.splitlines()
+    assert wide[1].endswith("  was out of capacity 40 s ago"), "in its column, once"
+    assert len(wide) == 2
     assert api.calls[0].query["window"] == ["7d"]
     assert api.calls[0].query["provisioning_model"] == ["spot"]
     api.when("GET", "/v1/catalog/capacity", {"capacity": [], "next_page_token": ""})

@@ -88,8 +88,9 @@ def plan(project: Project = None, json: options.Json = False) -> None:
     print_lines("")
     print_paragraphs(*(f"{entry['name']}: {entry['reason']}" for entry in found["entries"]))
     nodes = format_count(len(found["entries"]), "node")
-    print_lines(
-        "", f"{nodes}; ending all of them saves {format_usd(found['saves_hourly'])} an hour"
+    print_lines("")
+    print_paragraphs(
+        f"{nodes}; ending all of them saves {format_usd(found['saves_hourly'])} an hour"
     )
     if found["held_by"]:
         rails = ", ".join(found["held_by"])

@@ -146,7 +146,7 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             fee = "no rate is known; give yours with --rate"
         else:
             fee = f"{format_exact(made['whole_fee'])} in all"
-        print_lines(
+        print_paragraphs(
             f"{made['name']}: {_describe_chips(made)}",
             f"{_describe_term(made)}, {fee}",
             f"id {made['id']}",

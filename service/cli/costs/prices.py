@@ -11,7 +11,7 @@ from service.cli.terminal import options
 from service.cli.terminal.client import open_client
 from service.cli.terminal.formatting import NOTHING, format_column, format_exact, format_time
 from service.cli.terminal.lists import ListCommand
-from service.cli.terminal.render import print_json, print_lines, print_table
+from service.cli.terminal.render import print_json, print_lines, print_paragraphs, print_table
 
 app = typer.Typer(
     help="Show and add prices, and manage discounts.", no_args_is_help=True, rich_markup_mode=None
@@ -141,7 +141,7 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         print_json(answer)
         return
     price = answer.value
-    print_lines(
+    print_paragraphs(
         f"{price['generation']} {price['provisioning_model']} in {price['region']}:"
         f" {format_exact(price['usd'])} per {_UNITS[price['unit']]}"
         f" from {format_time(price['effective_from'])} UTC ({price['source']})"

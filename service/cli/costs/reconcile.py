@@ -267,10 +267,9 @@ def _print_commitments(found: Mapping[str, Any]) -> None:
         )
     if several and others:
         rows = format_count(others, "row")
-        print_lines(
-            "",
-            f"{rows} of other projects: what these used of a commitment counts",
-            "as unused here",
+        print_lines("")
+        print_paragraphs(
+            f"{rows} of other projects: what these used of a commitment counts as unused here"
         )
 
 

@@ -24,7 +24,13 @@ from service.cli.terminal.formatting import (
     format_usd,
 )
 from service.cli.terminal.lists import ListCommand
-from service.cli.terminal.render import print_facts, print_json, print_lines, print_table
+from service.cli.terminal.render import (
+    print_facts,
+    print_json,
+    print_lines,
+    print_paragraphs,
+    print_table,
+)
 from service.domain.clock import parse_rfc3339
 
 View = Mapping[str, Any]
@@ -131,7 +137,7 @@ def add(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             if made["whole"] is None
             else f"{format_exact(made['whole'])} in all"
         )
-        print_lines(
+        print_paragraphs(
             f"{made['name']}: {_describe_chips(made)}, {_describe_period(made)}, {whole}",
             f"id {made['id']}",
         )
@@ -191,7 +197,7 @@ def withdraw(
     if json:
         print_json(answer)
     else:
-        print_lines(
+        print_paragraphs(
             f"{answer.value['name']} is withdrawn: {answer.value['reason']}",
             "its charges are credited when its ledger is next posted",
         )

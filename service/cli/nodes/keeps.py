@@ -16,6 +16,7 @@ from service.cli.terminal.render import (
     print_facts,
     print_json,
     print_lines,
+    print_paragraphs,
     print_table,
 )
 from service.cli.terminal.resolve import find_node
@@ -71,7 +72,7 @@ def keep(
         print_json(answer)
         return
     kept = answer.value["keep"]
-    print_lines(
+    print_paragraphs(
         f"{answer.value['name']} is kept until {format_time(kept['until'])} UTC: {kept['reason']}"
     )
     _show_notes(answer.value)
@@ -89,7 +90,7 @@ def unkeep(node: options.NodeName, json: options.Json = False) -> None:
 
 
 def _show_notes(node: Mapping[str, Any]) -> None:
-    print_lines(*(f"note: {warning}" for warning in node["warnings"]))
+    print_paragraphs(*(f"note: {warning}" for warning in node["warnings"]))
 
 
 def heartbeat(

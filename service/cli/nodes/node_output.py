@@ -46,8 +46,8 @@ View = Mapping[str, Any]
 NOTHING_POSTED = "nothing is posted yet; what runs is posted at each full hour"
 
 _ON_ITS_WAY = {
-    "absent": (" (to be deleted)", frozenset({"DELETING", *ENDED})),
-    "stopped": (" (to be stopped)", frozenset({"STOPPING", "STOPPED", *ENDED})),
+    "absent": ("ends", "to be deleted", frozenset({"DELETING", *ENDED})),
+    "stopped": ("stops", "to be stopped", frozenset({"STOPPING", "STOPPED", *ENDED})),
 }
 
 
@@ -63,13 +63,15 @@ def is_failing(node: View) -> bool:
     return is_ending and bool(node["last_error"])
 
 
-def shown_state(node: View, waited: str = "") -> Text:
+def shown_state(node: View, waited: str = "", *, in_list: bool = False) -> Text:
     """State of a node, followed by `waited`, and by ` (to be deleted)` or ` (to be stopped)` until
-    the node is. A deletion that fails is a state of its own."""
+    the node is; in a list by ` (ends)` or ` (stops)`, which leave room for the other columns. A
+    deletion that fails is a state of its own."""
     if is_failing(node):
         return Text(FAILING, style="red")
-    note, there = _ON_ITS_WAY.get(node["asked"], ("", frozenset()))
-    return style_state(node["state"], waited + ("" if node["state"] in there else note))
+    brief, full, there = _ON_ITS_WAY.get(node["asked"], ("", "", frozenset({node["state"]})))
+    note = "" if node["state"] in there else f" ({brief if in_list else full})"
+    return style_state(node["state"], waited + note)
 
 
 def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = None) -> None:
@@ -95,9 +97,10 @@ def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = 
                 node["name"],
                 shown_state(
                     node,
-                    f" for {format_since(node['state_since'], now)}"
+                    f" {format_since(node['state_since'], now)}"
                     if node["state"] == NodeState.QUEUED
                     else "",
+                    in_list=True,
                 ),
                 made_of(node),
                 node["provisioning_model"],
@@ -161,12 +164,12 @@ def show_asked_for(node: View) -> None:
     zones = node["zones"]
     where = " or ".join(zones[:3]) + (f" or {len(zones) - 3} more" if len(zones) > 3 else "")
     types = " or ".join([made_of(node), *_other_types(node)])
-    print_lines(
+    print_paragraphs(
         f"{node['name']}: {types} ({describe_model(node)}), {where},"
         f" {node['runtime_version']}, {format_rate(node['hourly_cost'], exact=True)}",
         f"id {node['id']}",
     )
-    print_lines(*(f"note: {warning}" for warning in node.get("warnings") or ()))
+    print_paragraphs(*(f"note: {warning}" for warning in node.get("warnings") or ()))
 
 
 def show_node(node: View) -> None:
@@ -178,7 +181,7 @@ def show_node(node: View) -> None:
     if node["placements"]:
         print_lines("")
         print_table(
-            [">TRY", "ZONE", "TYPE", "MODEL", "BEGAN (UTC)", "ENDED (UTC)", "OUTCOME", "REASON"],
+            [">TRY", "ZONE", "TYPE", "MODEL", "BEGAN (UTC)", "ENDED (UTC)", "OUTCOME"],
             (
                 [
                     str(placement["attempt"]),
@@ -188,12 +191,19 @@ def show_node(node: View) -> None:
                     format_time(placement["started_at"]),
                     format_time(placement["ended_at"]),
                     placement["outcome"],
-                    placement["reason"],
                 ]
                 for placement in node["placements"]
             ),
             spare=("ENDED (UTC)", "BEGAN (UTC)"),
         )
+        reasons = [
+            f"try {placement['attempt']}: {placement['reason']}"
+            for placement in node["placements"]
+            if placement["reason"]
+        ]
+        if reasons:
+            print_lines("")
+            print_paragraphs(*reasons)
 
 
 def _list_facts(node: View, now: int) -> Iterator[tuple[str, Cell]]:
@@ -282,7 +292,7 @@ def show_update(node: View, said: View) -> None:
         policy = node["policy"]
         whose = "its own" if policy["source"] == "node" else f"that of {policy['source']}"
         print_lines(f"the idle policy of {name} is {whose}: {describe_rule(policy)}")
-    print_lines(*(f"note: {warning}" for warning in node.get("warnings") or ()))
+    print_paragraphs(*(f"note: {warning}" for warning in node.get("warnings") or ()))
 
 
 def _describe_failure(node: View, now: int) -> str:

@@ -18,7 +18,7 @@ from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client
 from service.cli.terminal.failure import Failure
 from service.cli.terminal.lists import ListCommand
-from service.cli.terminal.render import print_json, print_lines
+from service.cli.terminal.render import print_json, print_lines, print_paragraphs
 from service.cli.terminal.resolve import find_node
 
 app = typer.Typer(
@@ -245,7 +245,7 @@ def explain(
             if json:
                 print_json(line)
             else:
-                print_lines(*line.value["explanation"])
+                print_paragraphs(*line.value["explanation"])
             return
         entries = client.get_all(f"{path}/ledger", "entries").value["entries"]
         cost = client.get(f"{path}/cost")
@@ -256,7 +256,7 @@ def explain(
         print_json(last or cost)
         return
     for sentences in node_output.explain_newest(None if last is None else last.value, cost.value):
-        print_lines(*sentences)
+        print_paragraphs(*sentences)
 
 
 def _describe_empty_ledger(client: Client, path: str) -> str:

@@ -142,7 +142,7 @@ def print_top(found: TopNodes) -> None:
             rows.append(
                 [
                     node["name"],
-                    shown_state(node),
+                    shown_state(node, in_list=True),
                     made_of(node),
                     rate,
                     format_usd(node["cost"]),

@@ -19,6 +19,7 @@ from service.cli.terminal.render import (
     print_errors,
     print_json,
     print_lines,
+    print_paragraphs,
 )
 from service.domain.nodes.node import ENDED
 
@@ -146,7 +147,7 @@ def follow_change(
 ) -> None:
     """Print the node after a change. With a timeout, in seconds, wait for the goal first."""
     if not json:
-        print_lines(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
+        print_paragraphs(*(f"note: {warning}" for warning in answer.value.get("warnings") or ()))
     if timeout is not None:
         answer = NodeWatch(client, answer.value["id"], timeout).wait_for(goal)
     node = answer.value

@@ -57,7 +57,7 @@ def test_no_nodes_are_no_table(api):
 def test_a_node_on_its_way_out_and_one_without_a_price_say_so(api):
     api.when("GET", "/v1/nodes", page(node(asked="absent", hourly_cost=None, team="")))
     shown = steward("nodes", "list").stdout
-    assert "READY (to be deleted)" in shown
+    assert "READY (ends)" in shown
     assert "unpriced" in shown
     assert "1 node, 1 ready at $0.00 an hour, and 1 node without a known price" in shown
 
@@ -68,7 +68,7 @@ def test_a_node_on_its_way_out_and_one_without_a_price_say_so(api):
         ({"asked": "absent", "last_error": "unavailable"}, "DELETING (failing)"),
         ({"asked": "absent", "last_error": "unavailable", "state": "DELETED"}, "DELETED"),
         ({"last_error": "no room in us-east1-d"}, "READY"),
-        ({"asked": "absent", "last_error": "x", "deletion_failure": None}, "READY (to be deleted)"),
+        ({"asked": "absent", "last_error": "x", "deletion_failure": None}, "READY (ends)"),
         ({"deletion_failure": {"tries": 2}}, "DELETING (failing)"),
     ],
 )

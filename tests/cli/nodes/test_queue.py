@@ -78,8 +78,8 @@ def test_the_list_says_who_is_in_the_queue_and_for_how_long(api):
     leaving = node(**WAITING, asked="absent")
     api.when("GET", "/v1/nodes", page(node(**WAITING), leaving, node(**OF_TWO)))
     _, waiting, going, of_two, _, summary = steward("nodes", "list").stdout.splitlines()
-    assert "QUEUED for 2m00s   " in waiting
-    assert "QUEUED for 2m00s (to be deleted)" in going
+    assert "QUEUED 2m00s   " in waiting
+    assert "QUEUED 2m00s (ends)" in going
     assert "2 slices of v5litepod-8" in of_two
     assert summary == "3 nodes, 1 ready at $4.62 an hour; 2 in the queue"
 
