@@ -139,7 +139,8 @@ class AgendaEntryView(View):
     )
     subject_id: str | None = Field(description="The id of the node or budget; null for others.")
     text: str = Field(
-        description="What it is, in one sentence.", examples=["The node is idle, and is deleted"]
+        description="What it is, in one sentence.",
+        examples=["The node is idle, and will be deleted"],
     )
     at: Time | None = Field(
         description="When it happens; null if nothing happens by itself, or while its end waits."

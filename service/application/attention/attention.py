@@ -16,13 +16,15 @@ from service.domain.attention.waste import (
     build_waste_report,
 )
 from service.domain.budgets.alerts import EXCEEDED, deletes_at
+from service.domain.budgets.budget import Budget
 from service.domain.clock import DAY, Clock
 from service.domain.idle.cleanup import ALARMING, RailHold
 from service.domain.idle.course import BLIND_SECONDS, State
 from service.domain.idle.policy import Action, Waste
 from service.domain.idle.rails import Rail
 from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node, waits_for_job_end
-from service.domain.nodes.node import Node
+from service.domain.nodes.node import Asked, Node
+from service.domain.pricing.price_book import PriceBook
 from service.store.fleet_counts import FailingDeletion
 from service.store.idle import RestingNode
 from service.store.idle_fleet import sum_rates
@@ -58,6 +60,15 @@ class _Fleet:
     holds: Sequence[tuple[str, RailHold]]
     turns: Mapping[str, int]
     """The earliest turn of each due node that waits only because other nodes end first."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetEnd:
+    """The deletion of a node by an exceeded budget: the UTC second from which on it is due, and the
+    budget's name."""
+
+    at: int
+    budget: str
 
 
 class AttentionService:
@@ -126,6 +137,19 @@ class AttentionService:
         entries += [*_list_resting(fleet), *_list_ending(fleet)]
         return waste, build_agenda(fleet.now, entries, limit)
 
+    def find_budget_ends(self) -> Mapping[str, BudgetEnd]:
+        """The nodes that an exceeded budget will delete, by id, with the earliest deletion."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            ends: dict[str, BudgetEnd] = {}
+            for budget, _, at in _list_exceeded(unit, now):
+                if at is None:
+                    continue
+                for node_id in _list_deletable(unit, budget):
+                    if node_id not in ends or at < ends[node_id].at:
+                        ends[node_id] = BudgetEnd(at, budget.name)
+            return ends
+
     def count_failing_deletions(self) -> int:
         """How many deletions failed at least once or are overdue, and have not ended."""
         with self._units.reading() as unit:
@@ -161,7 +185,7 @@ class AttentionService:
                 failing,
                 list(ending.values()),
                 rates,
-                list(_list_budgets(unit, now)),
+                list(_list_budgets(unit, book, now)),
                 [(name, held) for name, cleanup in cleanups.items() for held in cleanup.holds],
                 {
                     one.node_id: one.until
@@ -215,25 +239,45 @@ def _list_failing(fleet: _Fleet) -> Iterator[AgendaEntry]:
         )
 
 
-def _list_budgets(unit: Unit, now: int) -> Iterator[AgendaEntry]:
-    """The exceeded budgets of the current period."""
+def _list_exceeded(unit: Unit, now: int) -> Iterator[tuple[Budget, int, int | None]]:
+    """The exceeded budgets of the current period: the budget, since when, and from when on it
+    deletes its nodes; None if it deletes none."""
     exceeded = unit.alerts.find_by_kind(EXCEEDED)
     for budget in unit.budgets.list_all():
         window, alert = budget.window_at(now), exceeded.get(budget.id)
         if window is None or alert is None or alert.fired_at is None:
             continue
-        if alert.period != window.start:
-            continue
-        at, text = deletes_at(budget, alert), "The budget is exceeded"
-        will_delete = at is not None and at > now
+        if alert.period == window.start:
+            yield budget, alert.fired_at, deletes_at(budget, alert)
+
+
+def _list_deletable(unit: Unit, budget: Budget) -> Sequence[str]:
+    """The ids of the nodes that an exceeded budget deletes: those that cost money or will."""
+    return [
+        hold.node_id
+        for hold, _, _ in unit.holds.list_open([budget.scope])
+        if not hold.is_stopped and hold.asked is not Asked.ABSENT
+    ]
+
+
+def _list_budgets(unit: Unit, book: PriceBook, now: int) -> Iterator[AgendaEntry]:
+    """The exceeded budgets of the current period, with what the nodes cost that they delete."""
+    for budget, since, at in _list_exceeded(unit, now):
+        text, hourly = "The budget is exceeded", None
         if at is not None:
-            text += ", and its nodes are deleted" if will_delete else ", and deletes its nodes"
+            due = sorted(_list_deletable(unit, budget))
+            rates = sum_rates(unit.usage.find_open_of(due), book, now).values()
+            hourly = None if None in rates else sum(filter(None, rates))
+            nodes = "1 node" if len(due) == 1 else f"{len(due):,} nodes"
+            text += f", and {nodes} will be deleted" if due else ", and no node is left to delete"
+        will_delete = at is not None and at > now
         yield AgendaEntry(
             AgendaKind.BUDGET_DELETES if will_delete else AgendaKind.BUDGET_EXCEEDED,
             budget.name,
             text,
             at=at if will_delete else None,
-            since=alert.fired_at,
+            since=since,
+            hourly=hourly,
             subject_id=budget.id,
         )
 
@@ -295,7 +339,7 @@ def _describe_idle_end(fleet: _Fleet, node: RestingNode, due_at: int) -> AgendaE
     return AgendaEntry(
         AgendaKind.IDLE_END,
         node.name,
-        f"The node is idle, and is {verb}{waits}",
+        f"The node is idle, and will be {verb}{waits}",
         at=_find_end(max(due_at, turn), held),
         since=None if node.verdict is None else node.verdict.since,
         hourly=fleet.rates.get(node.node_id),
@@ -320,9 +364,9 @@ def _list_ending(fleet: _Fleet) -> Iterator[AgendaEntry]:
         if google is not None:
             kind, text = AgendaKind.GOOGLE_END, "Google ends the flex-start node"
         elif waits_for_job_end(node):
-            kind, text = AgendaKind.JOB_END, "The job has ended, and the node is deleted"
+            kind, text = AgendaKind.JOB_END, "The job has ended, and the node will be deleted"
         else:
-            kind, text = AgendaKind.TTL_END, "The time to live ends, and the node is deleted"
+            kind, text = AgendaKind.TTL_END, "The time to live ends, and the node will be deleted"
         is_paused = kind is AgendaKind.TTL_END and any(
             held.rail is Rail.PAUSE and project == node.spec.project
             for project, held in fleet.holds

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import update
 
-from service.application.attention.attention import AttentionService
+from service.application.attention.attention import AttentionService, BudgetEnd
 from service.application.health import HealthService
 from service.domain.attention.agenda import AgendaKind
 from service.domain.attention.waste import WasteKind, WasteSum
 from service.domain.budgets.alerts import EXCEEDED, Alert
-from service.domain.budgets.budget import OnExceeded
+from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.idle.cleanup import ALARMING, RailHold
 from service.domain.idle.policy import Action, Waste
@@ -65,7 +65,7 @@ def test_an_idle_node_is_waste_and_its_end_is_next(lab, attention):
     (entry,) = agenda.next
     assert (entry.kind, entry.subject, entry.hourly) == (AgendaKind.IDLE_END, node.name, HOURLY)
     assert entry.at == lab.course(node).due_at
-    assert entry.text == "The node is idle, and is deleted"
+    assert entry.text == "The node is idle, and will be deleted"
     assert agenda.needs_person == ()
     assert busy.id not in {entry.subject_id for entry in agenda.next}
 
@@ -80,7 +80,7 @@ def test_the_end_of_an_idle_node_waits_while_the_cleanup_is_paused(lab, attentio
     (entry,) = attention.read_agenda().next
     assert (entry.kind, entry.at) == (AgendaKind.IDLE_END, None)
     assert entry.text == (
-        "The node is idle, and is deleted later, because the cleanup waits: mira: a demo"
+        "The node is idle, and will be deleted later, because the cleanup waits: mira: a demo"
     )
 
 
@@ -126,7 +126,10 @@ def test_what_holds_another_project_is_no_matter(lab):
         held = RailHold(Rail.BREAKER, "3 of 9 nodes became unknown within 10 min", NOON)
         unit.cleanups.save(replace(unit.cleanups.get("another"), holds=(held,)))
     (entry,) = both.read_agenda().next
-    assert (entry.text, entry.at) == ("The node is idle, and is deleted", lab.course(node).due_at)
+    assert (entry.text, entry.at) == (
+        "The node is idle, and will be deleted",
+        lab.course(node).due_at,
+    )
 
 
 def test_a_kept_idle_node_is_waste_that_nothing_ends(lab, attention):
@@ -296,7 +299,7 @@ def test_a_node_that_is_looked_at_soon_and_lives_for_days_is_not_on_the_agenda(l
         (
             {"ends_after_keep": "its job has ended", "kept_until": NOON + 3_600},
             AgendaKind.JOB_END,
-            "The job has ended, and the node is deleted",
+            "The job has ended, and the node will be deleted",
         ),
     ],
 )
@@ -360,7 +363,28 @@ def test_a_budget_whose_grace_is_over_is_exceeded_without_an_instant(lab, attent
         unit.alerts.save("b-1", Alert(EXCEEDED, window.start, fired_at=lab.clock() - 600))
     (entry,) = attention.read_agenda().needs_person
     assert (entry.kind, entry.at) == (AgendaKind.BUDGET_EXCEEDED, None)
-    assert entry.text == "The budget is exceeded, and deletes its nodes"
+    assert entry.text == "The budget is exceeded, and no node is left to delete"
+
+
+def test_the_nodes_that_a_budget_will_delete_are_counted_with_their_cost(lab, attention):
+    node = billed(lab, lab.add(WORK))
+    billed(lab, lab.add(WORK, team="others"))
+    billed(lab, lab.add(WORK, asked=Asked.ABSENT))
+    delete = {"on_exceeded": OnExceeded.DELETE, "scope": Scope(team=node.team)}
+    soon = factories.budget(id="b-1", name="soon", grace_seconds=600, **delete)
+    late = factories.budget(id="b-2", name="late", grace_seconds=900, **delete)
+    told = factories.budget(id="b-3", name="told", on_exceeded=OnExceeded.NOTIFY)
+    window = soon.window_at(lab.clock())
+    assert window is not None
+    assert attention.find_budget_ends() == {}
+    with lab.units() as unit:
+        for budget in (late, soon, told):
+            unit.budgets.add(budget)
+            unit.alerts.save(budget.id, Alert(EXCEEDED, window.start, fired_at=NOON))
+    assert attention.find_budget_ends() == {node.id: BudgetEnd(NOON + 600, "soon")}
+    found = {one.subject: one for one in attention.read_agenda().needs_person}
+    assert found["soon"].text == "The budget is exceeded, and 1 node will be deleted"
+    assert (found["soon"].hourly, found["told"].hourly) == (HOURLY, None)
 
 
 def test_the_alert_of_an_earlier_period_is_over(lab, attention):

@@ -265,15 +265,15 @@ def _describe_end(found: IdleNode, end: End) -> str:
     """What happens to a node at an end if nothing changes, in a sentence. Empty if the end does not
     come: the mode may hold an idle node, and a time to live does nothing where Google ends the
     node."""
-    text = to_sentence(f"{end.reason}: the node is deleted")
+    text = to_sentence(f"{end.reason}: the node will be deleted")
     match end.ender:
         case EndCause.GOOGLE:
             text = "Google ends the flex-start node."
         case EndCause.JOB_END:
-            text = "The job has ended: the node is deleted."
+            text = "The job has ended: the node will be deleted."
         case EndCause.TTL:
             is_to_come = cloud_ends_at(found.node) is None
-            text = "The time to live ends: the node is deleted." if is_to_come else ""
+            text = "The time to live ends: the node will be deleted." if is_to_come else ""
         case EndCause.IDLE:
             course = None if found.watched is None else found.watched.course
             is_current = course is not None and course.incarnation == found.node.attempt
@@ -281,7 +281,7 @@ def _describe_end(found: IdleNode, end: End) -> str:
                 text = ""
             elif found.subject is not None:
                 verb = IDLE_ENDS.get(found.subject.applied.action, "ended")
-                text = f"The node is {verb} for idleness."
+                text = f"The node will be {verb} for idleness."
         case _:
             pass
     return text

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from service.application.attention.attention import BudgetEnd
 from service.application.cleanup.cleanup import IdleBrief
 from service.application.nodes.nodes import NodeFilter
 from service.application.nodes.sorted_list import NodeOrder, SortedPage, SortedQuery, SortKey
@@ -202,10 +203,17 @@ def _build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
         asked = replace(asked, after="")
         found = services.nodes.list_sorted(asked.to_query())
     briefs = services.cleanup.find_briefs(node["id"] for node in found.nodes)
+    budgets = services.attention.find_budget_ends()
     billed = [found.rates.get(node["id"]) or 0 for node in found.nodes]
     rates = in_units(billed, unit_for(_CENTS))
     rows = tuple(
-        _build_listed_node(node, found, briefs.get(node["id"]), format_units(rate, _CENTS))
+        _build_listed_node(
+            node,
+            found,
+            format_units(rate, _CENTS),
+            briefs.get(node["id"]),
+            budgets.get(node["id"]),
+        )
         for node, rate in zip(found.nodes, rates, strict=True)
     )
     first = replace(asked, after="")
@@ -276,7 +284,11 @@ def _list_filters(first: NodesAsked) -> Sequence[FilterLink]:
 
 
 def _build_listed_node(
-    said: Mapping[str, Any], found: SortedPage, brief: IdleBrief | None, rate: str
+    said: Mapping[str, Any],
+    found: SortedPage,
+    rate: str,
+    brief: IdleBrief | None,
+    budget: BudgetEnd | None,
 ) -> ListedNode:
     node_id, now = said["id"], found.as_of
     is_billed = node_id in found.rates
@@ -286,15 +298,17 @@ def _build_listed_node(
         row=build_node_row(said, now, "" if brief is None else idle_line(brief, now)),
         rate=rate if is_billed and not is_unpriced else "",
         is_unpriced=is_unpriced,
-        end=find_end(said, brief, now),
+        end=find_end(said, brief, budget, now),
         used="" if used is None else f"{used} %",
         can_change=can_change(said),
     )
 
 
-def find_end(said: Mapping[str, Any], brief: IdleBrief | None, now: int) -> NodeEnd | None:
-    """The earlier of the end of its time to live and its end for idleness; None if neither is
-    known, or if the node is deleted already."""
+def find_end(
+    said: Mapping[str, Any], brief: IdleBrief | None, budget: BudgetEnd | None, now: int
+) -> NodeEnd | None:
+    """The earliest of the end of its time to live, its end for idleness and its deletion by a
+    budget; None if none is known, or if the node is deleted already."""
     if not can_change(said):
         return None
     ends: list[tuple[int, str]] = []
@@ -303,6 +317,8 @@ def find_end(said: Mapping[str, Any], brief: IdleBrief | None, now: int) -> Node
     if brief is not None and brief.watched.due_at is not None and brief.keep is None:
         is_stop = brief.applied.action is Action.STOP
         ends.append((brief.watched.due_at, "idle, then stopped" if is_stop else "idle"))
+    if budget is not None:
+        ends.append((budget.at, f"budget {escape_invisible(budget.budget)}"))
     if not ends:
         return None
     at, why = min(ends)

@@ -11,6 +11,8 @@ from httpx2 import Response
 
 from service.dashboard.pages.nodes import nodes as nodes_page
 from service.dashboard.pages.nodes.nodes import NodesAsked
+from service.domain.budgets.alerts import EXCEEDED, Alert
+from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
 from service.domain.idle.cleanup import WatchedNode
@@ -18,6 +20,7 @@ from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.rollup import ActivityHour
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.store.sorted_nodes import SortKey
+from tests import factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, links_of, nanos_of, text_of
 from tests.hands import NOON
@@ -134,13 +137,23 @@ def test_the_earlier_end_is_shown_with_its_cause(lab: Lab, browser: TestClient) 
     idle = lab.ran(NOON - HOUR, name="idle", ttl_seconds=9 * HOUR)
     lab.ran(NOON - HOUR, name="ttl", ttl_seconds=2 * HOUR)
     lab.ran(NOON - HOUR, name="stays")
+    lab.ran(NOON - HOUR, name="budget", team="small", ttl_seconds=9 * HOUR)
+    scope = Scope(team="small")
+    budget = factories.budget(
+        name="of the team", scope=scope, on_exceeded=OnExceeded.DELETE, grace_seconds=1_800
+    )
+    window = budget.window_at(NOON)
+    assert window is not None
     course = IdleCourse(idle.id, idle.attempt, State.NOTIFIED, NOON)
     with lab.units() as unit:
         unit.idle_courses.save([WatchedNode(course, "lab", due_at=NOON + 600)])
+        unit.budgets.add(budget)
+        unit.alerts.save(budget.id, Alert(EXCEEDED, window.start, fired_at=NOON))
     rows = rows_of(browser.get("/nodes?sort=deletes_at"))
     assert [(row["Name"], row["Deletes at"].split()) for row in rows] == [
         ("idle", ["in", "10", "min", "idle"]),
         ("ttl", ["in", "1", "h", "TTL"]),
+        ("budget", ["in", "30", "min", "budget", "of", "the", "team"]),
         ("stays", ["\u2013"]),
     ]
 

@@ -171,16 +171,16 @@ def test_a_node_that_no_check_has_covered_has_neither_section(lab: Lab, caller: 
 @pytest.mark.parametrize(
     ("changes", "coming"),
     [
-        ({"ttl_seconds": 600}, ["The time to live ends: the node is deleted."]),
+        ({"ttl_seconds": 600}, ["The time to live ends: the node will be deleted."]),
         (
             {"ends_after_keep": "job 7 is SUCCEEDED", "kept_until": NOON + HOUR},
-            ["The keep ends.", "The job has ended: the node is deleted."],
+            ["The keep ends.", "The job has ended: the node will be deleted."],
         ),
         (
             {"provisioning_model": ProvisioningModel.FLEX_START, "ttl_seconds": 600},
             ["Google ends the flex-start node."],
         ),
-        ({"team": "audio"}, ["The budget 'of <audio>' is exceeded: the node is deleted."]),
+        ({"team": "audio"}, ["The budget 'of <audio>' is exceeded: the node will be deleted."]),
         ({"ttl_seconds": 600, "labels": {"keep-until": "soon"}}, []),
         ({"ttl_seconds": 600, "asked": Asked.ABSENT, "delete_requested_at": NOON - 9}, []),
     ],
@@ -204,4 +204,4 @@ def test_each_end_that_is_to_come_has_its_own_cause(
 
 def test_what_is_due_stands_first_in_the_timeline(lab: Lab, caller: TestClient) -> None:
     said = text_of(caller.get(f"/nodes/{watch(lab, State.NOTIFIED)}"))
-    assert "Next The node is deleted for idleness. 2026-11-05 12:09:00 UTC, in 9 min" in said
+    assert "Next The node will be deleted for idleness. 2026-11-05 12:09:00 UTC, in 9 min" in said
