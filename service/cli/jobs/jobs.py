@@ -15,7 +15,7 @@ from service.cli.nodes.create import Account, Key, MaxWait, Owner, Project, Queu
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client, quote_segment
 from service.cli.terminal.failure import Failure
-from service.cli.terminal.formatting import format_since, format_span, format_usd
+from service.cli.terminal.formatting import NOTHING, format_since, format_span, format_usd
 from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import (
     clean_text,
@@ -134,19 +134,21 @@ def list_jobs(
     else:
         now = wall_clock()
         print_table(
-            ["JOB", "STATE", "NODE", ">ATTEMPTS", ">COST", ">AGE"],
+            ["JOB", "STATE", ">AGE", ">COST", "TEAM", "OWNER", "NODE", ">ATTEMPTS"],
             [
                 (
                     job["id"],
                     style_state(job["state"]),
+                    format_since(job["created_at"], now),
+                    format_usd(job["cost"]),
+                    job["team"] or NOTHING,
+                    job["owner"] or NOTHING,
                     job["node_name"],
                     str(job["attempts"]),
-                    format_usd(job["cost"]),
-                    format_since(job["created_at"], now),
                 )
                 for job in answer.value["jobs"]
             ],
-            spare=("ATTEMPTS", "AGE"),
+            spare=("ATTEMPTS", "OWNER", "NODE", "TEAM", "COST"),
         )
 
 

@@ -106,7 +106,7 @@ def show_nodes(nodes: Sequence[View], *, everything: bool, fleet: View | None = 
                 node["provisioning_model"],
                 node["zone"] or NOTHING,
                 format_since(node["created_at"], now),
-                next(rates) if is_ready(node) else format_usd(node["hourly_cost"]),
+                next(rates) if is_ready(node) else NOTHING,
                 format_usd(node["cost"]),
                 node["team"] or NOTHING,
                 *((node["owner"] or NOTHING, format_time(node["deletes_at"])) if is_wide else ()),
@@ -137,8 +137,10 @@ def summarize_nodes(nodes: Sequence[View]) -> str:
     ready = list(filter(is_ready, nodes))
     queued = sum(node["state"] == NodeState.QUEUED for node in nodes)
     waiting = f"; {queued:,} in the queue" if queued else ""
+    failing = sum(map(is_failing, ready))
+    stuck = f"; the deletion of {failing:,} of these fails" if failing else ""
     count = format_count(len(nodes), "node")
-    return f"{count}, {len(ready):,} ready at {describe_rate(ready)}{waiting}"
+    return f"{count}, {len(ready):,} ready at {describe_rate(ready)}{stuck}{waiting}"
 
 
 def describe_rate(ready: Sequence[View]) -> str:

@@ -244,8 +244,10 @@ def test_attempts_whose_startup_script_succeeded_say_nothing_of_it(api):
 def test_a_list_is_one_line_a_job_or_says_how_to_submit_one(api):
     api.when("GET", "/v1/jobs", {"jobs": [job()], "next_page_token": ""})
     head, line = steward("jobs", "list", "--state", "succeeded").stdout.splitlines()
-    assert head.split() == ["JOB", "STATE", "NODE", "ATTEMPTS", "COST", "AGE"]
-    assert line.split()[:5] == [ID, "SUCCEEDED", NODE, "1", "$1.25"]
+    assert head.split() == ["JOB", "STATE", "AGE", "COST", "TEAM", "OWNER", "NODE", "ATTEMPTS"]
+    id_, state, _, *rest = line.split()
+    assert (id_, state) == (ID, "SUCCEEDED")
+    assert rest == ["$1.25", "vision", "ada", NODE, "1"]
     assert api.calls[0].query["state"] == ["SUCCEEDED"]
     api.when("GET", "/v1/jobs", {"jobs": [], "next_page_token": ""})
     assert "tpu-steward jobs submit" in steward("jobs", "list").stdout
