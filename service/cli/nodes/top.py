@@ -12,7 +12,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from service.cli.nodes.node_output import describe_rate, is_ready, shown_state, sum_rates
+from service.cli.nodes.node_output import (
+    describe_rate,
+    is_failing,
+    is_ready,
+    shown_state,
+    sum_rates,
+)
 from service.cli.nodes.queue import made_of
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client
@@ -131,12 +137,13 @@ def print_top(found: TopNodes) -> None:
             is_wasted = bool(verdict["waste"]) or state in {"CANDIDATE", "NOTIFIED"}
             if verdict["since"] and (state in _AT_REST or verdict["waste"]):
                 text += f" {format_age(now - parse_rfc3339(verdict['since']))}"
-            # The time until the node ends by itself, by its time to live or for idleness.
+            # The time until the node ends by itself, by its time to live or for idleness; `failing`
+            # if its deletion does not end.
             dates = node["deletes_at"], idle["due_at"]
             ends = [parse_rfc3339(at) for at in dates if at is not None]
             left = NOTHING
             if node["asked"] == "absent":
-                left = "now"
+                left = "failing" if is_failing(node) else "now"
             elif ends:
                 left = format_age(min(ends) - now) if min(ends) > now else "now"
             rows.append(

@@ -55,7 +55,7 @@ def test_the_most_expensive_come_first_and_their_rates_add_up(busy):
         ["trainer", "READY", "v5litepod-8", "$4.63", "$0.15", "active", "1h58m", "vision"],
         [
             *("odd", "DELETING (failing)", "v5litepod-8", "$4.62", "$0.15"),
-            *("crash loop 20m00s", "now", "-"),
+            *("crash loop 20m00s", "failing", "-"),
         ],
     ]
     assert total == "3 nodes ready at $23.25 an hour"

@@ -13,7 +13,7 @@ from service.domain.idle.assess import is_kept, list_holders, list_limits
 from service.domain.idle.course import State, idle_at
 from service.domain.idle.policy import with_waste
 from service.domain.lifecycle.precedence import Holder
-from service.domain.nodes.node import NodeState
+from service.domain.nodes.node import Asked, NodeState
 
 REPORTS_SHOWN = 8
 """The most workers whose reports are shown."""
@@ -54,6 +54,8 @@ def build_course(found: IdleNode, now: int) -> CourseShown | None:
     verdict = watched.verdict
     if verdict is not None and state in (State.ACTIVE, State.UNKNOWN) and is_counted:
         sentence += f" {to_sentence(verdict.reason)}"
+    if is_counted and state is not State.DELETING and node.asked is Asked.ABSENT:
+        sentence = f"Not checked since its deletion was requested. Before that: {sentence}"
     instants = (
         ("Course since", watched.course.since),
         ("At rest since", None if verdict is None else verdict.since),
@@ -107,7 +109,7 @@ def _describe_after(found: IdleNode, now: int) -> str:
     elif verb is None:
         said = f"No action follows, because the policy's action is {applied.action}."
     else:
-        said = "" if due is None else f"The node is {verb} {_describe_when(due, now)}."
+        said = "" if due is None else f"The node will be {verb} {_describe_when(due, now)}."
     return f"{said} Work on a device, a job or a heartbeat ends this course.".strip()
 
 

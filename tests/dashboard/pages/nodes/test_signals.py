@@ -115,7 +115,11 @@ def test_each_worker_says_what_is_proved_of_its_signals(lab: Lab, caller: TestCl
 @pytest.mark.parametrize(
     ("state", "verdict", "said"),
     [
-        (State.NOTIFIED, QUIET, "its owner was notified. The node is deleted in 9 min. Work on"),
+        (
+            State.NOTIFIED,
+            QUIET,
+            "its owner was notified. The node will be deleted in 9 min. Work on",
+        ),
         (
             State.UNKNOWN,
             IdleVerdict(Level.UNKNOWN, "cpu has stopped"),
@@ -136,6 +140,17 @@ def test_the_course_says_where_it_is_and_what_follows(
     page = caller.get(f"/nodes/{watch(lab, state, verdict)}")
     assert said in text_of(page)
     assert "Policy node: delete after 30 min, grace 10 min" in text_of(page)
+
+
+def test_the_course_of_a_node_that_is_to_be_deleted_says_that_it_is_an_old_one(
+    lab: Lab, caller: TestClient
+) -> None:
+    working = IdleVerdict(Level.ACTIVE, "a heartbeat says so")
+    node_id = watch(lab, State.ACTIVE, working)
+    assert "Not checked since" not in text_of(caller.get(f"/nodes/{node_id}"))
+    lab.services.nodes.delete(node_id)
+    said = "Not checked since its deletion was requested. Before that: The node works."
+    assert said in text_of(caller.get(f"/nodes/{node_id}"))
 
 
 def test_the_course_says_what_blocks_and_waits(lab: Lab, caller: TestClient) -> None:
