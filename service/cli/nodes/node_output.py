@@ -174,9 +174,11 @@ def show_asked_for(node: View) -> None:
     print_paragraphs(*(f"note: {warning}" for warning in node.get("warnings") or ()))
 
 
-def show_node(node: View) -> None:
-    """Print all facts of a node, then its slices and its placement attempts."""
-    print_facts(_list_facts(node, wall_clock()))
+def show_node(node: View, ends: Sequence[View] = ()) -> None:
+    """Print all facts of a node, then its slices and its placement attempts. `ends` is what may end
+    it, as the answer about its policy says."""
+    now = wall_clock()
+    print_facts([*_list_facts(node, now), *_list_ends(ends, now)])
     if node["slice_states"]:
         print_lines("")
         show_slices(node)
@@ -275,6 +277,15 @@ def _list_dates(node: View, now: int) -> Iterator[tuple[str, str]]:
     if node["ended_at"]:
         yield "Ended", f"{format_time(node['ended_at'])} UTC"
     yield "Deleted for", node["delete_reason"] or ""
+
+
+def _list_ends(ends: Iterable[View], now: int) -> Iterator[tuple[str, str]]:
+    """What ends a node besides its time to live and its job, which are among its dates."""
+    for end in ends:
+        if end["ender"] not in {"ttl", "job_end"} and end["at"] and not end["held_by"]:
+            left = parse_rfc3339(end["at"]) - now
+            when = f"in {format_age(left)}" if left > 0 else "at the next check"
+            yield "Ends by itself", f"{format_time(end['at'])} UTC, {when}: {end['reason']}"
 
 
 def show_update(node: View, said: View) -> None:

@@ -75,7 +75,16 @@ def list_nodes(  # noqa: PLR0913, PLR0917 - each is an option of the command lin
 @app.command()
 def show(node: options.NodeName, json: options.Json = False) -> None:
     """Show everything about a node."""
-    _show_resource(node, "", node_output.show_node, json=json)
+    ends = []
+    with open_client() as client:
+        path = f"/v1/nodes/{find_node(client, node, to_read=True)}"
+        answer = client.get(path)
+        if not json and node_output.is_ready(answer.value):
+            ends = client.get(f"{path}/policy").value["ends"]
+    if json:
+        print_json(answer)
+    else:
+        node_output.show_node(answer.value, ends)
 
 
 @app.command()

@@ -456,3 +456,19 @@ def test_what_is_only_read_may_have_ended(api):
     api.when("GET", "/v1/nodes", page(node(state="DELETED"), node(id=OTHER, state="DELETED")))
     told = steward("nodes", "events", "trainer").stderr
     assert told.startswith(f"no live node is named 'trainer'; there was: {ID} (DELETED), {OTHER}")
+
+
+def test_a_node_is_shown_with_what_ends_it_besides_its_time_to_live(api):
+    api.when("GET", f"/v1/nodes/{ID}", node())
+    end = {"rank": 3, "ender": "budget", "reason": "the budget 'b' is exceeded", "held_by": []}
+    soon = {"at": "2026-11-05T12:09:00Z"}
+    ends = [
+        end | soon,
+        end | soon | {"ender": "ttl", "reason": "its time to live"},
+        end | {"ender": "idle", "reason": "it has been idle", "at": None},
+        end | soon | {"ender": "idle", "reason": "it has been idle", "held_by": ["mode"]},
+    ]
+    api.when("GET", f"/v1/nodes/{ID}/policy", {"ends": ends})
+    shown = steward("nodes", "show", ID).stdout.splitlines()
+    said = "Ends by itself  2026-11-05 12:09:00 UTC, in 9m00s: the budget 'b' is exceeded"
+    assert [line for line in shown if line.startswith("Ends by itself")] == [said]
