@@ -172,4 +172,5 @@ def _templates_of(request: Request) -> Jinja2Templates:
 
 def sentence_of(error: StewardError) -> str:
     """The message of an error as a sentence."""
-    return escape_invisible(f"{str(error).rstrip('.')}.")
+    text = str(error)
+    return escape_invisible(text if text.endswith("?") else f"{text.rstrip('.')}.")

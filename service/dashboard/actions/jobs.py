@@ -32,7 +32,13 @@ def build_cancel_page(services: Services, _form: Form, job_id: str) -> ActionPag
         Fact("Team", escape_invisible(job.team) or "none"),
     ]
     if job.node_id:
-        facts.append(Fact("Node", job.node_id, href=node_address(job.node_id)))
+        facts.append(
+            Fact(
+                "Node",
+                escape_invisible(shown.node_name) or job.node_id,
+                href=node_address(job.node_id),
+            )
+        )
     fate = "The node of the job is deleted with it." if job.own_node else "Its node stays."
     return ActionPage(
         heading=f"Cancel job {name}?",

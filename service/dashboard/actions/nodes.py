@@ -151,7 +151,7 @@ def build_keep_page(services: Services, _form: Form, node_id: str) -> ActionPage
         back=_back_to(node),
         sentences=(
             "While it is kept, idleness, its time to live and the end of its job do not delete it.",
-            "A person, Google, and a budget that deletes still do. A shorter keep changes nothing.",
+            "A person, Google, and a budget that deletes still do. A keep never becomes shorter.",
         ),
         facts=tuple(list_node_facts(services, node, cost)),
         inputs=keep_inputs(),

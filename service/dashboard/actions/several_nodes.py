@@ -63,11 +63,17 @@ def keep_several(request: Request, form: FormDep) -> Response:
 
 def build_delete_page(services: Services, form: Form) -> ActionPage:
     """The page that lists the nodes before their deletion. Raises Rejected for no node."""
+    chosen = read_chosen(services, form)
     sentences = (
         "The nodes and all data on their disks will be lost.",
         "A job on one of them ends with it, and so does a keep.",
     )
-    return _build_page(read_chosen(services, form), services, "Delete", sentences, is_alarm=True)
+    if len(chosen.nodes) == 1:
+        sentences = (
+            "The node and all data on its disk will be lost.",
+            "A job on it ends with it, and so does a keep.",
+        )
+    return _build_page(chosen, services, "Delete", sentences, is_alarm=True)
 
 
 def build_keep_page(services: Services, form: Form) -> ActionPage:

@@ -194,7 +194,7 @@ def _build_heat_cell(rows: Sequence[CapacityRow], now: int) -> HeatCell:
     return HeatCell(
         shade=shade,
         tone=tone,
-        verdict=f"{ready:,} of {attempts:,} became READY",
+        verdict=f"{ready:,} of {attempts:,} READY",
         instead=_describe_sums([row.tried for row in rows]),
         cooldowns=tuple(cooldowns),
     )
@@ -217,7 +217,7 @@ def _build_tried_row(tried: AttemptCounts, now: int) -> TriedRow:
         ready=tried.ready,
         attempts=tried.attempts,
         tone="up" if tried.ready else "trouble" if refused else "coming",
-        verdict=f"{tried.ready:,} of {tried.attempts:,} became READY",
+        verdict=f"{tried.ready:,} of {tried.attempts:,} READY",
         instead=describe_failures(tried),
         took="" if tried.seconds_to_ready is None else format_duration(tried.seconds_to_ready),
         preempted=f"{tried.preempted:,}{lived}" if tried.preempted else "",
@@ -233,7 +233,7 @@ def describe_failures(tried: AttemptCounts) -> str:
 
 def _describe_sums(some: Sequence[AttemptCounts]) -> str:
     kinds = (
-        (sum(tried.stock_outs for tried in some), "stockout"),
+        (sum(tried.stock_outs for tried in some), "out of stock"),
         (sum(tried.quota_refusals for tried in some), "over quota"),
         (sum(tried.denied for tried in some), "denied"),
         (sum(tried.failed for tried in some), "failed"),

@@ -99,7 +99,8 @@ class RecommendedPage:
 
     as_of: Moment
     start: Moment
-    end: Moment
+    last: Moment
+    """The begin of the last day."""
     days: str
     too_few: str
     caution: str
@@ -112,7 +113,7 @@ def build_recommended_page(services: Services) -> RecommendedPage:
     return RecommendedPage(
         as_of=to_moment(found.as_of),
         start=to_moment(found.start),
-        end=to_moment(found.end),
+        last=to_moment(found.end - DAY),
         days=format_count(found.days, "full day"),
         too_few=to_sentence(too_few(found.days)) if found.days < FEWEST_DAYS else "",
         caution=CAUTION,

@@ -210,7 +210,9 @@ def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: i
     words = f"highest {describe_value(kind, max(known))} at {at}"
     words += f", newest {describe_value(kind, known[-1])}"
     missing = len(values) - len(known)
-    words += f", no value for {format_duration(missing * SLOT_SECONDS)}" if missing else ""
+    if missing:
+        gap, whole = missing * SLOT_SECONDS, len(values) * SLOT_SECONDS
+        words += f"; {format_duration(gap)} of {format_duration(whole)} without a value"
     return SignalChart(
         _NAMES[kind], words, tuple(bars), round(CHART_HEIGHT * (1 - threshold / top), 2)
     )

@@ -58,7 +58,11 @@ def test_each_job_is_a_row_and_the_newest_comes_first(house: JobHouse, browser: 
     assert row[1:5] == ["grace", "vision", "jax:7", house.jobs.shown(failed).node_name]
     assert row[5].split("\n")[0] == "FAILED"
     assert "worker 2 ended first, with exit code 7" in row[5]
-    assert row[6:] == ["1", "2 min", format_money(house.jobs.shown(failed).cost.cost)]
+    assert row[6:] == [
+        "1",
+        "2 minended 5 Nov 2026",
+        format_money(house.jobs.shown(failed).cost.cost),
+    ]
     links = links_of(page.text)
     assert links["llama-sweep"] == f"/jobs/{failed.id}"
     assert links["wrong-branch"] == f"/jobs/{cancelled.id}"

@@ -94,7 +94,7 @@ def test_bands_of_work_rest_and_unknown_look_different_and_are_told_in_words(
         *(("work", "work"), ("rest", "rest"), ("unknown", "unknown"))
     }
     assert ("work", "9.677%", "work") in bands
-    assert "highest 97 % at 10:00, newest 1 %, no value for 1 h 40 min" in shown
+    assert "highest 97 % at 10:00, newest 1 %; 1 h 40 min of 2 h 35 min without a value" in shown
     assert "highest 5 MB/s" in shown
     assert len(
         re.findall(r'fill="url\(#look-unknown\)"[^>]*>\s*<title>10:05 to 10:10: no value', shown)
