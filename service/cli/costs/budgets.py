@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
@@ -75,7 +76,7 @@ def list_budgets(json: options.Json = False) -> None:
                 _describe_action(budget),
             ]
         )
-    amounts = (">AMOUNT", ">SPENT", ">", ">HELD", ">LEFT")
+    amounts = (">AMOUNT", ">SPENT", ">USED", ">HELD", ">LEFT AT WORST")
     columns = ["NAME", "SCOPE", "PERIOD", *amounts, "WHEN EXCEEDED"]
     print_table(columns, rows, spare=("PERIOD", "HELD", "SCOPE"))
 
@@ -247,17 +248,19 @@ def _print_budget(budget: Mapping[str, Any]) -> None:
         least, most = ("at least ", "at most ") if budget["unpriced_nodes"] else ("", "")
         unpriced = clean_text(", ".join(budget["unpriced"]))
         more = budget["unpriced_nodes"] - len(budget["unpriced"])
+        over = Decimal(budget["spent"]) - Decimal(budget["amount"])
         forecast = budget["forecast"]
         facts += [
             ("Period", f"{start} to {end} UTC"),
             ("Spent", f"{spent}, {budget['percent']}%"),
+            ("Over by", format_usd(str(over)) if over > 0 else ""),
             ("Held", f"{least}{held} for running and requested nodes"),
-            ("Left", f"{most}{left}"),
+            ("Left at worst", f"{most}{left}"),
             ("No price", unpriced + (f" and {more} more" if more else "")),
             ("Forecast", "no forecast" if forecast is None else format_usd(forecast)),
         ]
     thresholds = (
-        f"{threshold['percent']}%" + (" forecast" if threshold["of"] == "forecast" else "")
+        f"{threshold['percent']}%" + (" by forecast" if threshold["of"] == "forecast" else " spent")
         for threshold in budget["thresholds"]
     )
     fired = (f"{alert['kind']} ({format_time(alert['fired_at'])})" for alert in budget["alerts"])

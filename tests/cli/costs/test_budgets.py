@@ -66,7 +66,7 @@ def test_the_list_says_how_each_stands(api):
     ]
     api.when("GET", "/v1/budgets", page(*some))
     heading, *rows = steward("budgets", "list").stdout.splitlines()
-    assert cells(heading)[0] == "NAME"
+    assert cells(heading)[3:8] == ["AMOUNT", "SPENT", "USED", "HELD", "LEFT AT WORST"]
     assert [cells(row) for row in rows] == [
         [
             *("vision monthly", "team vision", "month", "$100.00", "$48.00", "48%", "$19.20"),
@@ -92,8 +92,17 @@ def test_what_is_spent_held_and_left_adds_up_to_the_amount(api):
     assert cells(row)[3:8] == ["$10.00", "$3.34", "48%", "$3.33", "$3.33"]
     api.when("GET", f"/v1/budgets/{ID}", thirds | {"refusals": [], "notifications": []})
     shown = steward("budgets", "show", ID).stdout
-    for line in ("$3.34, 48%", "$3.33 for running and requested nodes", "Left           $3.33"):
+    for line in ("$3.34, 48%", "$3.33 for running and requested nodes", "Left at worst  $3.33"):
         assert line in shown
+
+
+def test_a_budget_that_is_over_says_by_how_much_before_the_worst_case(api):
+    over = budget(spent="104.500000000", left_at_most="-23.700000000", percent=104)
+    api.when("GET", "/v1/budgets", page(over))
+    api.when("GET", f"/v1/budgets/{ID}", over | {"refusals": [], "notifications": []})
+    lines = steward("budgets", "show", ID).stdout.splitlines()
+    assert "Over by        $4.50" in lines
+    assert "Left at worst  -$23.70" in lines
 
 
 def test_what_is_known_is_shown_beside_the_nodes_without_a_price(api):
@@ -102,7 +111,7 @@ def test_what_is_known_is_shown_beside_the_nodes_without_a_price(api):
     api.when("GET", f"/v1/budgets/{ID}", shown)
     lines = steward("budgets", "show", ID).stdout.splitlines()
     assert "Held           at least $19.20 for running and requested nodes" in lines
-    assert "Left           at most $32.80" in lines
+    assert "Left at worst  at most $32.80" in lines
     assert "No price       v6e-1f3a" in lines
 
 
@@ -136,7 +145,7 @@ def test_one_is_shown_by_its_name_with_what_it_refused_and_told(api):
         "$100.00 a month (UTC)",
         "$48.00, 48%",
         "no forecast",
-        "80%, 100% forecast",
+        "80% spent, 100% by forecast",
         "actual:80 (2026-11-05 12:00:00)",
         "https://hooks.example.com/..., ada@example.com",
         "Refused lately:",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.application.services import Services
-from service.dashboard.kit.figures import format_money
+from service.dashboard.kit.figures import Moment, format_money, to_moment
 from service.dashboard.pages.costs.budgets import (
     BudgetBar,
     build_bar,
@@ -22,7 +22,8 @@ MOST = 40
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
     """One budget: its name, `$12.00 of $100.00, 12 %`, `12 % of $100.00`, its state, and its bar.
-    `is_whole` says that it is the monthly budget of everything, `amount` is in nano-dollars."""
+    The time `deletes_at`, if there is one, follows the verdict. `is_whole` says that it is the
+    monthly budget of everything, `amount` is in nano-dollars."""
 
     id: str
     name: str
@@ -30,6 +31,7 @@ class BudgetLine:
     share: str
     tone: str
     verdict: str
+    deletes_at: Moment | None
     bar: BudgetBar
     is_whole: bool
     amount: int
@@ -57,6 +59,7 @@ def list_budget_lines(services: Services) -> tuple[BudgetLine, ...]:
                 f"{percent:,} % of {format_money(budget.amount)}",
                 tone,
                 verdict,
+                None if status.deletes_at is None else to_moment(status.deletes_at),
                 build_bar(budget, standing, status.alerts),
                 budget.scope == Scope() and budget.period is Period.MONTH,
                 budget.amount,

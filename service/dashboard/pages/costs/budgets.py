@@ -96,7 +96,8 @@ class BudgetEvent:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRow:
-    """One budget in words. `bar` is None while the budget is not active."""
+    """One budget in words. `bar` is None while the budget is not active. `left_name` names the
+    figure `left`. `deletes_at` is the time at which nodes are deleted; `verdict` ends before it."""
 
     id: str
     name: str
@@ -104,12 +105,13 @@ class BudgetRow:
     terms: str
     tone: str
     verdict: str
+    deletes_at: Moment | None
     percent: str
     spent: str
     amount: str
     held: str
     left: str
-    is_over: bool
+    left_name: str
     forecast: str
     rest: str
     ends: Moment | None
@@ -188,15 +190,17 @@ def used_millionths(shown: BudgetStatus) -> int:
 def _build_row(detail: BudgetHistory, outlook: Outlook | None, now: int) -> BudgetRow:
     budget, standing = detail.shown.budget, detail.shown.standing
     tone, verdict = describe_state(detail.shown, outlook)
-    held = left = forecast = ""
-    is_over = False
+    held = left = left_name = forecast = ""
     if standing is not None:
         known, has_unpriced = standing.held.known, bool(standing.held.unpriced)
         held = ("at least " if has_unpriced else "") + format_money(known)
-        rest = budget.amount - standing.spent - known
-        is_over = rest < 0
+        is_over = standing.spent + known > budget.amount
         bound = "" if not has_unpriced else "at least " if is_over else "at most "
         left = bound + format_remainder(budget.amount, standing.spent, known).removeprefix(MINUS)
+        left_name = "At worst over by" if is_over else "Left at worst"
+        if standing.spent > budget.amount:
+            left = format_remainder(budget.amount, standing.spent).removeprefix(MINUS)
+            left_name = "Over by"
         forecast = "no forecast" if standing.forecast is None else format_money(standing.forecast)
     errors = (
         f"{notification.channel}: {notification.last_error}"
@@ -210,22 +214,19 @@ def _build_row(detail: BudgetHistory, outlook: Outlook | None, now: int) -> Budg
         terms=_describe_terms(budget),
         tone=tone,
         verdict=verdict,
+        deletes_at=None if detail.shown.deletes_at is None else to_moment(detail.shown.deletes_at),
         percent="" if standing is None else f"{standing.spent * 100 // budget.amount:,} %",
         spent="" if standing is None else format_money(standing.spent),
         amount=format_money(budget.amount),
         held=held,
         left=left,
-        is_over=is_over,
+        left_name=left_name,
         forecast=forecast,
         rest="" if standing is None else format_duration(standing.window.end - now),
         ends=None if standing is None else to_moment(standing.window.end),
         resets=budget.period is not Period.CUSTOM,
         bar=None if standing is None else build_bar(budget, standing, detail.shown.alerts),
-        thresholds=", ".join(
-            f"{threshold.percent} %"
-            + (" of the forecast" if threshold.of is Measure.FORECAST else "")
-            for threshold in budget.thresholds
-        ),
+        thresholds=_describe_thresholds(budget),
         alerts=tuple(
             BudgetEvent(to_moment(alert.fired_at or 0), _describe_alert(alert))
             for alert in sorted(detail.shown.alerts, key=lambda alert: alert.fired_at or 0)
@@ -253,6 +254,19 @@ def build_bar(budget: Budget, standing: BudgetStanding, fired: tuple[Alert, ...]
     return BudgetBar(spent, max(0, min(WIDTH, used) - spent), CAP, tuple(marks), cut=used > WIDTH)
 
 
+def _describe_thresholds(budget: Budget) -> str:
+    """What alerts, as in `50 % or 80 % is spent, and when the forecast reaches 100 %`."""
+    spent, forecast = (
+        " or ".join(f"{one.percent} %" for one in budget.thresholds if one.of is measure)
+        for measure in (Measure.ACTUAL, Measure.FORECAST)
+    )
+    parts = [
+        f"{spent} is spent" if spent else "",
+        f"the forecast reaches {forecast}" if forecast else "",
+    ]
+    return ", and when ".join(filter(None, parts))
+
+
 def _describe_terms(budget: Budget) -> str:
     actions = {
         OnExceeded.NOTIFY: "notifies only",
@@ -267,16 +281,15 @@ def _describe_terms(budget: Budget) -> str:
 
 
 def describe_state(shown: BudgetStatus, outlook: Outlook | None = None) -> tuple[str, str]:
-    """The sign and the words for the state of a budget, whose forecast is described by
-    `outlook`."""
+    """The sign and the words for the state of a budget, whose forecast is described by `outlook`.
+    Where nodes are deleted, the time `deletes_at` follows the words."""
     standing, budget = shown.standing, shown.budget
     if standing is None:
         return "still", "not active now"
     full = standing.spent + standing.held.known >= budget.amount
     refuses = budget.can_refuse and bool(standing.held.unpriced)
-    goes = "" if shown.deletes_at is None else to_moment(shown.deletes_at).full
     cases = (
-        (bool(goes), "trouble", f"exceeded; nodes are deleted at {goes}"),
+        (shown.deletes_at is not None, "trouble", "exceeded; nodes are deleted"),
         (standing.spent > budget.amount, "trouble", "exceeded"),
         (refuses, "trouble", f"refuses new nodes: {_describe_unpriced(standing)}"),
         (budget.can_refuse and full, "going", "everything is spent or held"),
@@ -310,7 +323,9 @@ def _list_warnings(standing: BudgetStanding | None) -> tuple[str, ...]:
 def _describe_alert(alert: Alert) -> str:
     of, colon, percent = alert.kind.partition(":")
     if alert.kind == EXCEEDED:
-        return "the whole amount"
+        return "the whole amount was spent"
     if not colon:
         return alert.kind.replace("_", " ")
-    return f"{percent} %" + (" of the forecast" if of == Measure.FORECAST else "")
+    return (
+        f"the forecast reached {percent} %" if of == Measure.FORECAST else f"{percent} % was spent"
+    )

@@ -20,11 +20,12 @@ from service.dashboard.pages.costs.budgets import (
     build_budgets_page,
     find_outlook,
 )
-from service.domain.budgets.alerts import Alert
+from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import (
     Budget,
     BudgetStanding,
     HeldAmount,
+    Measure,
     OnExceeded,
     Period,
     Scope,
@@ -41,6 +42,7 @@ from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.hands import NOON
 
+EACH = "Alerts when 50 % is spent, and when the forecast reaches 100 %."
 WINDOW = Window(NOON - 4 * DAY, NOON + 26 * DAY)
 
 
@@ -59,9 +61,12 @@ def test_a_budget_is_shown_with_what_is_spent_held_and_left(lab: Lab, browser: T
     lab.ran(NOON - 5 * HOUR, team="vision", ttl_seconds=7 * HOUR)
     said = text_of(browser.get("/budgets"))
     assert "vision monthly team vision; each month, refuses new nodes when exceeded" in said
-    assert "Spent $48.00 48 % Held $19.36 Left $32.64 Amount $100.00 Forecast no forecast" in said
+    assert (
+        "Spent $48.00 48 % Held $19.36 Left at worst $32.64 Amount $100.00 Forecast no forecast"
+        in said
+    )
     assert "Resets in 25 d 12 h" in said
-    assert "Alerts at 40 %, 80 %." in said
+    assert "Alerts when 40 % or 80 % is spent." in said
     assert "in order" in said
     assert 'width="384"' in browser.get("/budgets").text
 
@@ -98,7 +103,7 @@ def test_what_was_not_delivered_is_said(lab: Lab, browser: TestClient) -> None:
         unit.alerts.save(budget.id, Alert("actual:80", NOON - 4 * DAY - 12 * HOUR, NOON))
     said = text_of(browser.get("/budgets"))
     assert "Not delivered by webhook: answers 500" in said
-    assert "Alerted: 80 % at 2026-11-05 12:00:00 UTC." in said
+    assert "Alerted: 80 % was spent at 2026-11-05 12:00:00 UTC." in said
 
 
 def test_nothing_of_a_name_becomes_markup(lab: Lab, browser: TestClient) -> None:
@@ -239,7 +244,46 @@ def test_what_exceeds_today_has_an_hour() -> None:
 def test_an_exceeded_budget_says_by_how_much(lab: Lab, browser: TestClient) -> None:
     put(lab, amount=40 * NANOS)
     lab.ran(NOON - 5 * HOUR, team="vision", ttl_seconds=5 * HOUR)
-    assert "Over by $8.16 Amount $40.00" in text_of(browser.get("/budgets"))
+    assert "Over by $8.00 Amount $40.00" in text_of(browser.get("/budgets"))
+
+
+def test_a_budget_that_only_its_held_part_exceeds_is_over_at_worst(
+    lab: Lab, browser: TestClient
+) -> None:
+    put(lab, amount=60 * NANOS)
+    lab.ran(NOON - 5 * HOUR, team="vision", ttl_seconds=7 * HOUR)
+    said = text_of(browser.get("/budgets"))
+    assert "Spent $48.00 80 % Held $19.36 At worst over by $7.36 Amount $60.00" in said
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "sentence"),
+    [
+        ((Threshold(50), Threshold(100, Measure.FORECAST)), EACH),
+        ((Threshold(100, Measure.FORECAST),), "Alerts when the forecast reaches 100 %."),
+    ],
+)
+def test_thresholds_say_what_they_are_compared_with(
+    lab: Lab, browser: TestClient, thresholds: tuple[Threshold, ...], sentence: str
+) -> None:
+    put(lab, thresholds=thresholds)
+    assert sentence in text_of(browser.get("/budgets"))
+
+
+def test_the_time_of_a_deletion_is_an_element_that_can_be_shown_in_local_time(
+    lab: Lab, browser: TestClient
+) -> None:
+    budget = put(lab, amount=40 * NANOS, on_exceeded=OnExceeded.DELETE)
+    lab.ran(NOON - 5 * HOUR, team="vision", ttl_seconds=7 * HOUR)
+    exceeded = Alert(EXCEEDED, NOON - 4 * DAY - 12 * HOUR, NOON)
+    with lab.units() as unit:
+        unit.alerts.save(budget.id, exceeded)
+    shown = lab.services.budgets.get(budget.id).shown
+    assert shown.deletes_at is not None
+    at = to_moment(shown.deletes_at)
+    for path in ("/budgets", "/"):
+        page = browser.get(path).text
+        assert f'exceeded; nodes are deleted at <time datetime="{at.iso}"' in page
 
 
 def test_forty_budgets_of_hostile_names_are_all_shown_as_text(
@@ -280,7 +324,7 @@ def test_forty_budgets_of_hostile_names_are_all_shown_as_text(
             {},
             (101, 0),
             NOON,
-            ("trouble", "exceeded; nodes are deleted at 2026-11-05 12:00:00 UTC"),
+            ("trouble", "exceeded; nodes are deleted"),
         ),
     ],
 )
