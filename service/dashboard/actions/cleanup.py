@@ -80,7 +80,8 @@ def build_apply_page(services: Services, form: Form) -> ActionPage:
         back=(f"{PAGE}/apply", "Another plan"),
         sentences=(
             "Deleted nodes and all data on their disks will be lost.",
-            "The plan is applied as a whole at once. Rails, grace and mode do not hold it back.",
+            "The plan is applied as a whole at once.",
+            "Safety limits (rails), grace and mode do not hold it back.",
         ),
         facts=tuple(facts),
         tables=(table,) if rows else (),

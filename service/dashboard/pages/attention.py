@@ -22,13 +22,15 @@ SHOWN = 8
 """Lines of each list on the first page."""
 
 _WASTES = {
-    WasteKind.FAILING_DELETION: ("failing deletion", "failing deletions"),
-    WasteKind.ORPHAN: ("orphan", "orphans"),
-    WasteKind.UNUSED_RESERVATION: ("unused reservation", "unused reservations"),
-    WasteKind.CRASH_LOOP: ("crash loop", "crash loops"),
-    WasteKind.NO_PROGRESS: ("node without progress", "nodes without progress"),
-    WasteKind.IDLE: ("idle node", "idle nodes"),
+    WasteKind.FAILING_DELETION: ("failing deletion", "failing deletions", "/nodes"),
+    WasteKind.ORPHAN: ("orphan", "orphans", "/orphans"),
+    WasteKind.UNUSED_RESERVATION: ("unused reservation", "unused reservations", "/reservations"),
+    WasteKind.CRASH_LOOP: ("crash loop", "crash loops", "/cleanup"),
+    WasteKind.NO_PROGRESS: ("node without progress", "nodes without progress", "/cleanup"),
+    WasteKind.IDLE: ("idle node", "idle nodes", "/cleanup"),
 }
+"""One, several, and the page that says more."""
+
 _PAGES = {
     AgendaKind.ORPHANS: "/orphans",
     AgendaKind.UNPRICED: "/prices",
@@ -40,11 +42,19 @@ _URGENT = frozenset({AgendaKind.FAILING_DELETION, AgendaKind.BUDGET_DELETES})
 
 
 @dataclass(frozen=True, slots=True)
+class WastePart:
+    """The number and the cost an hour of one kind of waste, and the page that says more."""
+
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
 class WasteFigure:
     """The cost an hour of what does no work, its parts, and what is unknown (empty for nothing)."""
 
     hourly: str
-    parts: tuple[str, ...]
+    parts: tuple[WastePart, ...]
     unknown: str
 
 
@@ -82,15 +92,21 @@ def describe_waste(report: WasteReport) -> WasteFigure:
     return WasteFigure(
         hourly=format_money(report.total.hourly),
         parts=tuple(
-            f"{format_count(total.number, *_WASTES[kind])} {_cost(total)}" for kind, total in kinds
+            WastePart(
+                f"{format_count(total.number, *_WASTES[kind][:2])} {describe_rate(total)}",
+                _WASTES[kind][2],
+            )
+            for kind, total in kinds
         ),
-        unknown=f"{format_count(unknown.number, 'node')} with unknown activity {_cost(unknown)}"
+        unknown=f"{format_count(unknown.number, 'node')} with unknown activity"
+        f" {describe_rate(unknown)}"
         if unknown.number
         else "",
     )
 
 
-def _cost(total: WasteSum) -> str:
+def describe_rate(total: WasteSum) -> str:
+    """The cost an hour of a sum as far as prices are known."""
     hourly = total.known_hourly
     if hourly is None:
         return "at an unknown price"

@@ -20,7 +20,9 @@ from service.dashboard.kit.figures import (
 )
 from service.dashboard.kit.links import node_address
 from service.dashboard.kit.visible_text import escape_invisible
+from service.dashboard.pages.attention import describe_rate
 from service.dashboard.pages.nodes.idle import RAIL_REASONS
+from service.domain.attention.waste import WasteSum
 from service.domain.clock import parse_rfc3339
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.idle.cleanup import EndRecord
@@ -125,7 +127,8 @@ class EndRow:
 @dataclass(frozen=True, slots=True)
 class CleanupPage:
     """Everything on the page. The counts are of all rows, shown or not; `more_ended` says that
-    there are older ends than those shown."""
+    there are older ends than those shown, `kept` counts the idle nodes that a keep holds, with
+    their cost an hour; empty if there is none."""
 
     mode: str
     mode_means: str
@@ -134,6 +137,7 @@ class CleanupPage:
     planned: str
     saves: str
     plan_left_out: int
+    kept: str
     waiting: tuple[WaitingRow, ...]
     waiting_left_out: int
     unknown: tuple[UnknownRow, ...]
@@ -166,6 +170,10 @@ def build_cleanup_page(services: Services) -> CleanupPage:
         for status in statuses
         for waits in status.cleanup.waiting
     ]
+    kept = WasteSum()
+    for source in services.attention.read_waste().sources:
+        if source.kept_until is not None and source.kept_until > now:
+            kept = kept.with_source(source.hourly)
     unknown = service.list_unknown()
     plan_rates, saves = _format_rates([entry.hourly for _, entry in planned])
     unknown_rates, unknown_sum = _format_rates([node.hourly for node in unknown])
@@ -181,6 +189,9 @@ def build_cleanup_page(services: Services) -> CleanupPage:
         planned=format_count(len(planned), "node"),
         saves=saves,
         plan_left_out=max(0, len(planned) - SHOWN),
+        kept=f"{format_count(kept.number, 'idle node')} {describe_rate(kept)}"
+        if kept.number
+        else "",
         waiting=tuple(waiting[:SHOWN]),
         waiting_left_out=max(0, len(waiting) - SHOWN),
         unknown=tuple(

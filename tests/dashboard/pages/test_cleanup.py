@@ -14,6 +14,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
+from service.application.cleanup.keeps import KeepOrder
 from service.dashboard.kit.figures import format_money
 from service.dashboard.pages import cleanup
 from service.dashboard.pages.cleanup import build_cleanup_page
@@ -71,6 +72,8 @@ def test_before_anything_happened_the_page_says_what_to_do(browser: TestClient) 
     assert "Would end now 0 nodes" in said
     assert "Mode observe Nodes are checked. Nobody is notified, and no node ends." in said
     assert "no daemon is running Never checked." in said
+    assert "what holds it" not in said
+    assert "kept, not in the plan" not in said
     assert "No node would be stopped or deleted now." in said
     assert "tpu-steward cleanup policies" in said
     assert "Unknown None." in said
@@ -109,6 +112,19 @@ def test_the_rates_of_the_rows_add_up_to_the_sums(tmp_path: Path) -> None:
     assert page.saves == "$40.13/h"
     assert [row.hourly for row in page.unknown] == ["$8.03/h"]
     assert page.unknown_sum == "1 node, $8.03/h"
+
+
+def test_an_idle_node_that_is_kept_is_counted_beside_the_plan(tmp_path: Path) -> None:
+    with _watched(tmp_path, "asleep", "kept") as (lab, nodes):
+        order = KeepOrder("the demo", for_seconds=HOUR)
+        lab.services.keeps.keep_node(nodes["kept"].id, order)
+        page = build_cleanup_page(lab.services)
+        with TestClient(lab.app(), base_url="http://localhost") as client:
+            said, first = text_of(client.get("/cleanup")), text_of(client.get("/"))
+    assert [row.name for row in page.plan] == ["asleep"]
+    assert page.kept == "1 idle node $9.60/h"
+    assert "saves $9.60/h kept, not in the plan: 1 idle node $9.60/h" in said
+    assert "2 idle nodes $19.20/h" in first
 
 
 def test_names_stay_text_and_nothing_else_is_in_the_page(
@@ -150,6 +166,7 @@ def test_what_holds_the_daemon_and_who_waits_is_said(lab: Lab, browser: TestClie
         unit.cleanups.save(replace(row, ticked_at=NOON - 30, holds=(held,), waiting=(waits,)))
     page = browser.get("/cleanup")
     said = text_of(page)
+    assert "The daemon and what holds it; a person can apply a plan all the same" in said
     assert "held by pause, breaker Last check 30 s ago, next check in 30 s." in said
     assert "Held by pause since 2026-11-05 12:00:00 UTC: the deadline" in said
     assert "(by ada)" in said
