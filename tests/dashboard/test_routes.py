@@ -243,9 +243,9 @@ def test_the_columns_of_the_last_day_are_the_costs_of_its_hours(
     spark = page[page.index('class="spark"') :].partition("</svg>")[0]
     heights = [int(height) for height in re.findall(r'height="(\d+)"/', spark)]
     per_hour = lab.services.nodes.get_cost(node.id).cost // 2
-    # 24 hours, the last of which has just begun; the hour before it has a quarter of the cost
-    assert heights == [*[0] * 20, 28, 28, 7, 1]
-    assert f"The last 24 hours: at most {format_money(per_hour)} in one hour" in spark
+    # 24 full hours; the last one has a quarter of the cost, and the hour that runs is left out
+    assert heights == [*[0] * 21, 28, 28, 7]
+    assert f"The last 24 full hours: at most {format_money(per_hour)} in one hour" in spark
 
 
 def test_nobody_waits_for_the_first_page_of_a_large_fleet_and_it_says_as_of_when(
@@ -405,6 +405,8 @@ def test_the_forecast_stands_beside_the_month_with_its_band_and_its_method(
     band = f"{format_money(found.total.low)} to {format_money(found.total.high)}"
     assert f"Forecast for the month {format_money(found.total.mid)} {band}" in said
     assert f'title="{found.method_sentence}"' in page
+    assert f'<a class="figure" href="/budgets">{format_money(found.total.mid)}</a>' in page
+    assert '<a class="figure" href="/nodes">' in page
 
 
 def test_the_forecast_says_how_wrong_it_was_last_month(lab: Lab, browser: TestClient) -> None:

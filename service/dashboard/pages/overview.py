@@ -192,14 +192,14 @@ def build_overview(services: Services, view: OverviewQuery) -> Overview:
 
 
 def _ask_for_hours(now: int) -> CostQuestion:
-    """The question for the last 24 hours, the last of which still runs. They begin at a full hour,
-    as the sums of the ledger do: to meter all usage anew takes half the time of the page."""
-    end = floor_to(now, HOUR) + HOUR
+    """The question for the last 24 full hours: the hour that still runs would look like a fall.
+    They begin at a full hour, as the sums of the ledger do, which is quick."""
+    end = floor_to(now, HOUR)
     return CostQuestion(f"{to_rfc3339(end - DAY)},{to_rfc3339(end)}", step=Granularity.HOUR)
 
 
 def _draw_sparkline(report: CostReport) -> Sparkline:
-    """The cost of each of the last 24 hours."""
+    """The cost of each of the last 24 full hours."""
     costs = {row.bucket.start: row.cost for row in report.rows}
     hours = split_into_buckets(report.window, Granularity.HOUR, zone_of("UTC"))
     amounts = [max(0, costs.get(hour.start, 0)) for hour in hours]

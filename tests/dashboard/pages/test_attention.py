@@ -6,7 +6,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.application.costs.costs import CostQuestion
-from service.dashboard.pages.attention import build_agenda_lists, describe_waste
+from service.dashboard.pages.attention import WastePart, build_agenda_lists, describe_waste
+from service.dashboard.pages.costs.spend_chart import format_shares
 from service.dashboard.pages.costs.spenders import describe_change
 from service.domain.attention.agenda import AgendaEntry, AgendaKind, build_agenda
 from service.domain.attention.waste import WasteKind, WasteSource, WasteSum, build_waste_report
@@ -33,14 +34,17 @@ def test_waste_names_its_kinds_by_cost_and_what_is_unknown_apart():
     )
     shown = describe_waste(report)
     assert shown.hourly == "$3.50"
-    assert shown.parts == ("1 crash loop $2.00/h", "2 idle nodes $1.50/h and 1 without a price")
+    assert shown.parts == (
+        WastePart("1 crash loop $2.00/h", "/cleanup"),
+        WastePart("2 idle nodes $1.50/h and 1 without a price", "/cleanup"),
+    )
     assert shown.unknown == "2 nodes with unknown activity $3.00/h"
 
 
 def test_waste_of_an_unknown_price_is_said_so():
     sources = [WasteSource(WasteKind.IDLE, "a", None)]
     shown = describe_waste(build_waste_report(NOON, sources, {}, WasteSum(1, 0, 1)))
-    assert shown.parts == ("1 idle node at an unknown price",)
+    assert shown.parts == (WastePart("1 idle node at an unknown price", "/cleanup"),)
     assert shown.unknown == "1 node with unknown activity at an unknown price"
 
 
@@ -91,12 +95,42 @@ def test_lines_beyond_the_page_are_counted():
         (0, 100, f"{DOWN} 100 %"),
         (1_000, 1_001, "unchanged"),
         (5_000, 100, f"{UP} 50 times"),
+        (10_049, 100, f"{UP} 100 times"),
+        (26_737_400, 100, f"{UP} over 100 times"),
         (7, 0, "new"),
         (0, 0, ""),
     ],
 )
 def test_a_change_is_told_without_colour(now, before, said):
     assert describe_change(now, before) == said
+
+
+def test_every_part_of_the_waste_leads_to_a_page() -> None:
+    summed = dict.fromkeys(WasteKind, WasteSum(1, 10**9))
+    parts = describe_waste(build_waste_report(NOON, [], summed, WasteSum())).parts
+    assert {part.text.removesuffix(" $1.00/h"): part.href for part in parts} == {
+        "1 failing deletion": "/nodes",
+        "1 orphan": "/orphans",
+        "1 unused reservation": "/reservations",
+        "1 crash loop": "/cleanup",
+        "1 node without progress": "/cleanup",
+        "1 idle node": "/cleanup",
+    }
+
+
+@pytest.mark.parametrize(
+    ("parts", "shares"),
+    [
+        ((387, 307, 306), ["39 %", "31 %", "30 %"]),
+        ((1, 1, 1), ["34 %", "33 %", "33 %"]),
+        ((1, 999), ["< 1 %", "> 99 %"]),
+        ((5, 0), ["100 %", ""]),
+        ((), []),
+        ((0, -1), ["", ""]),
+    ],
+)
+def test_shares_add_up_to_a_hundred_percent(parts: tuple[int, ...], shares: list[str]) -> None:
+    assert format_shares(parts) == shares
 
 
 def test_a_failing_deletion_stands_on_the_first_page(lab: Lab, browser: TestClient) -> None:
@@ -135,9 +169,11 @@ def test_spenders_add_up_to_their_total(lab: Lab, browser: TestClient) -> None:
     assert f"Who spends ${report.total / 10**9:,.2f} by team in 30 days" in said
 
 
-@pytest.mark.parametrize(("teams", "rest"), [(6, "1 other"), (7, "2 others")])
+@pytest.mark.parametrize(
+    ("teams", "share", "rest"), [(6, "16 %", "1 other"), (7, "14 %", "2 others")]
+)
 def test_spenders_beyond_the_fifth_are_one_line(
-    lab: Lab, browser: TestClient, teams: int, rest: str
+    lab: Lab, browser: TestClient, teams: int, share: str, rest: str
 ) -> None:
     with lab.units() as unit:
         for number in range(teams):
@@ -146,7 +182,7 @@ def test_spenders_beyond_the_fifth_are_one_line(
             unit.usage.save(factories.usage(id=f"u-{number}", node_id=node.id))
     lab.clock.pass_(3_600)
     said = text_of(browser.get("/"))
-    assert f"t-4 $9.60 {100 / teams:.0f} % new {rest} $" in said
+    assert f"t-4 $9.60 {share} new {rest} $" in said
 
 
 def test_the_month_is_compared_with_the_budget_of_everything(lab: Lab, browser: TestClient) -> None:

@@ -12,7 +12,7 @@ from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import format_money, format_units, to_moment, utc_date
 from service.dashboard.kit.series import Grouping, Series, build_series
 from service.domain.clock import DAY
-from service.domain.costs.display_rounding import places_for, round_table, unit_for
+from service.domain.costs.display_rounding import in_units, places_for, round_table, unit_for
 from service.domain.costs.forecast import Forecast
 from service.domain.costs.markers import CostMarker
 from service.domain.money import half_even
@@ -185,26 +185,35 @@ def _build_legend(
     """The entries, the highest layer first, as in the chart. The link of a layer leads to the
     groups of its value one level deeper, or to the values of a layer that has several."""
     columns = [sum(row[n] for row in shown) for n in range(len(layers))]
-    total = sum(columns)
+    shares = format_shares(columns)
     whole = asked.with_step(Granularity.ALL)
     entries = []
-    for layer, units in zip(layers, columns, strict=True):
+    for layer, units, share in zip(layers, columns, shares, strict=True):
         details = whole
         if len(layer.values) == 1:
             details = whole.drill_into(whole.aggregate[0], *layer.values)
         text = format_units(units, places)
-        entries.append(
-            LegendEntry(layer.name, layer.place, text, format_share(units, total), details.page)
-        )
+        entries.append(LegendEntry(layer.name, layer.place, text, share, details.page))
     return tuple(reversed(entries))
 
 
-def format_share(part: int, total: int) -> str:
+def format_shares(parts: Sequence[int]) -> list[str]:
+    """The parts in whole percent of their sum, which add up to 100, each as `format_share` shows
+    it."""
+    total = sum(parts)
+    if total <= 0:
+        return [""] * len(parts)
+    percents = in_units([100 * part for part in parts], total)
+    return [format_share(part, total, of) for part, of in zip(parts, percents, strict=True)]
+
+
+def format_share(part: int, total: int, percent: int | None = None) -> str:
     """A part in whole percent of the total; empty if either is not positive. A small part is shown
-    as `< 1 %`, and a part that lacks little as `> 99 %`."""
+    as `< 1 %`, and a part that lacks little as `> 99 %`. A given `percent` is shown as it is."""
     if total <= 0 or part <= 0:
         return ""
-    percent = (200 * part + total) // (2 * total)
+    if percent is None:
+        percent = (200 * part + total) // (2 * total)
     if percent == 100 and part < total:
         return "> 99 %"
     return f"{percent} %" if percent else "< 1 %"

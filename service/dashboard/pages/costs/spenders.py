@@ -9,7 +9,7 @@ from service.application.costs.costs import CostQuestion, CostReport
 from service.application.services import Services
 from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import format_count, format_units, to_moment
-from service.dashboard.pages.costs.spend_chart import format_share
+from service.dashboard.pages.costs.spend_chart import format_shares
 from service.domain.clock import to_rfc3339
 from service.domain.costs.display_rounding import places_for, round_table, unit_for
 from service.domain.time_window import Granularity, window_before, zone_of
@@ -66,6 +66,7 @@ def build_spenders(services: Services, window: str) -> Spenders:
     total = sum(amounts)
     places = places_for(total)
     (shown,) = round_table([amounts], unit_for(places), 0) if amounts else ([],)
+    shares = format_shares(amounts)
     asked = CostsAsked(window, (by,), Granularity.ALL)
     rows = []
     for number, (nanos, units, old) in enumerate(zip(amounts, shown, amounts_before, strict=True)):
@@ -76,7 +77,7 @@ def build_spenders(services: Services, window: str) -> Spenders:
             Spender(
                 name,
                 format_units(units, places),
-                format_share(nanos, total),
+                shares[number],
                 describe_change(nanos, old),
                 href,
             )
@@ -94,13 +95,14 @@ def _sum_groups(report: CostReport) -> Mapping[str, int]:
 
 def describe_change(now: int, before: int) -> str:
     """The change in whole percent with a sign that needs no colour; `new` where there was nothing
-    before, `unchanged` below one percent."""
+    before, `unchanged` below one percent, and no exact number from a hundred times on."""
     if before <= 0:
         return "new" if now > 0 else ""
     percent = (200 * (now - before) + before) // (2 * before)
     if percent == 0:
         return "unchanged"
     if percent >= 1_000:
-        return f"\N{BLACK UP-POINTING TRIANGLE} {(now + before // 2) // before:,} times"
+        times = (now + before // 2) // before
+        return f"\N{BLACK UP-POINTING TRIANGLE} {f'{times}' if times <= 100 else 'over 100'} times"
     sign = "\N{BLACK UP-POINTING TRIANGLE}" if percent > 0 else "\N{BLACK DOWN-POINTING TRIANGLE}"
     return f"{sign} {abs(percent):,} %"

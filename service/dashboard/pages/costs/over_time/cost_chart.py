@@ -26,7 +26,7 @@ from service.dashboard.pages.costs.over_time.cost_grid import (
     RoundedGrid,
 )
 from service.dashboard.pages.costs.over_time.cost_matrix import format_rate, name_time
-from service.dashboard.pages.costs.spend_chart import DayLabel, LegendEntry, format_share
+from service.dashboard.pages.costs.spend_chart import DayLabel, LegendEntry, format_shares
 from service.dashboard.pages.costs.spenders import describe_change
 from service.domain.clock import HOUR
 from service.domain.money import half_even
@@ -183,10 +183,10 @@ def _draw_costs(
             layer.name,
             layer.place,
             format_units(units, rounded.places),
-            format_share(units, sum(totals)),
+            share,
             layer.href,
         )
-        for layer, units in zip(layers, totals, strict=True)
+        for layer, units, share in zip(layers, totals, format_shares(totals), strict=True)
     ]
     if asked.show is Show.CUMULATIVE:
         layers = [layer.add_up() for layer in layers]
