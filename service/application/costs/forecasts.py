@@ -61,7 +61,8 @@ _KIND = ("team", "accelerator_type", "provisioning_model")
 
 @dataclass(frozen=True, slots=True)
 class ForecastOutlook:
-    """A forecast, and the forecast of the previous month at half time, once that month is over."""
+    """A forecast, and the forecast of the previous month at half time, once that month is over.
+    `last` is None if nothing was expected then, as before the first charge."""
 
     forecast: Forecast
     last: Snapshot | None
@@ -161,12 +162,11 @@ class ForecastService:
         last = month_before(month_of(found.basis.now))
         with self._units.reading() as unit:
             said = unit.forecasts.list_by_window(last, scope)
-        return ForecastOutlook(
-            found,
-            find_nearest(
-                [snapshot for snapshot in said if snapshot.actual is not None], middle_of(last)
-            ),
-        )
+        scored = [snapshot for snapshot in said if snapshot.actual is not None]
+        nearest = find_nearest(scored, middle_of(last))
+        if nearest is not None and not nearest.band.mid:  # nothing had been charged yet
+            nearest = None
+        return ForecastOutlook(found, nearest)
 
     def forecast_window(self, only: Only, window: Window, tz: str = "UTC") -> Forecast:
         """The forecast for any window that is not over, by the days of a time zone. It is as of the

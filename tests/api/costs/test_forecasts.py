@@ -225,6 +225,10 @@ def test_the_last_months_error_is_told_of_everything_and_of_one_team(client, uni
         "within_band": False,
     }
     assert ask(client)["last_error"] is None
+    with units() as unit:  # half time was before the first charge of this team
+        none = Snapshot("team:ads", last, half, half, Band(0, 0, 0), Method.RUN_RATE, 100, NOON)
+        unit.forecasts.add([none])
+    assert ask(client, "filter=team:ads")["last_error"] is None
     assert ask(client, "filter=team:nlp,zone:us-west4-a")["last_error"] is None
 
 
