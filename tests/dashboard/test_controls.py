@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Response, Route, expect
 
 from service.domain.clock import HOUR
+from service.domain.idle.rails import Rail, Waiting
 from tests import factories
 from tests.dashboard.browsing import CHROMIUM, Watch, served
 from tests.dashboard.lab import Lab
@@ -185,6 +187,23 @@ def test_keys_move_through_the_rows_and_open_one(address: str, chromium: Browser
         expect(page.get_by_role("heading", level=1)).to_have_text(first)
 
 
+def test_keys_move_through_the_nodes_of_the_cleanup(
+    lab: Lab, address: str, chromium: Browser
+) -> None:
+    nodes = [lab.ran(NOON - 9_000, name=name) for name in ("first", "second")]
+    with lab.units() as unit:
+        row = unit.cleanups.get("lab")
+        waiting = tuple(
+            Waiting(node.id, Rail.HOUR, place, NOON + 600, NOON - 120)
+            for place, node in enumerate(nodes, 1)
+        )
+        unit.cleanups.save(replace(row, ticked_at=NOON - 30, waiting=waiting))
+    with opened(chromium, f"{address}/cleanup") as page:
+        for key, name in (("j", "first"), ("j", "second"), ("k", "first")):
+            page.keyboard.press(key)
+            expect(page.get_by_role("link", name=name, exact=True)).to_be_focused()
+
+
 def test_keys_find_the_search_and_are_text_within_it(address: str, chromium: Browser) -> None:
     with opened(chromium, f"{address}/manual") as page:
         page.keyboard.press("/")
@@ -193,9 +212,10 @@ def test_keys_find_the_search_and_are_text_within_it(address: str, chromium: Bro
         page.keyboard.type("/j?k")
         expect(search).to_have_value("/j?k")
         expect(page.get_by_role("dialog")).to_be_hidden()
-        page.goto(f"{address}/prices")
-        page.keyboard.press("/")
-        expect(page.locator("input[name=at]")).to_be_focused()
+        for path, field in (("prices", "generation"), ("costs", "filter")):  # not a date
+            page.goto(f"{address}/{path}")
+            page.keyboard.press("/")
+            expect(page.locator(f"input[name={field}]:not([type=hidden])")).to_be_focused()
 
 
 def test_the_help_opens_closes_and_gives_the_focus_back(address: str, chromium: Browser) -> None:

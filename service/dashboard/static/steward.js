@@ -228,8 +228,10 @@ const take = (() => {
 
 (() => {
   const FIELDS = "input, textarea, select, [contenteditable], dialog";
-  const SEARCHES = ["input[type=search]", "input:not([type=hidden], [type=checkbox], [type=radio])", "select"];
-  const ROWS = "tbody tr, .lines > li, .ended > li, .orphans > li, .budgets > li, .story > li, .hits > li";
+  const SEARCHES = ["input[type=search]", "input[name=filter]", "input[name=generation]", "input", "select"].map(
+    (one) => `${one}:not([type=hidden], [type=checkbox], [type=radio], [type=date])`,
+  );
+  const ROWS = "tbody tr, .lines > li, .ended > li, .orphans > li, .budgets > li, .story > li, .hits > li, .ends > li";
   const main = document.getElementById("main");
   const keys = document.getElementById("keys");
   const isOn = document.documentElement.dataset.keys === "on";
