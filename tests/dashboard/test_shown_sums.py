@@ -120,8 +120,8 @@ def test_a_statement(caller: TestClient, month: str, *, corrected: bool) -> None
 
 def test_budgets(caller: TestClient) -> None:
     said = re.findall(
-        r"<dt>Spent</dt><dd>(\S+).*?<dt>Held</dt><dd>(\S+?)</dd>.*?<dt>Left</dt><dd>(\S+?)</dd>"
-        r".*?<dt>Amount</dt><dd>(\S+?)</dd>",
+        r"<dt>Spent</dt><dd>(\S+).*?<dt>Held</dt><dd>(\S+?)</dd>"
+        r".*?<dt>Left at worst</dt><dd>(\S+?)</dd>.*?<dt>Amount</dt><dd>(\S+?)</dd>",
         caller.get("/budgets").text,
         re.DOTALL,
     )

@@ -184,5 +184,6 @@ def test_the_bar_has_each_state_with_its_time_in_words(lab: Lab, caller: TestCli
     said = text_of(page)
     assert "READY 2 h" in said
     assert "REQUESTED 10 s CREATING 4 min" in said
+    assert "Time, UTC" in said
     assert 'class="span-up"' in page.text
     assert 'class="span-billed"' in page.text
