@@ -40,7 +40,7 @@ def test_the_amount_is_the_one_figure(lab: Lab, caller: TestClient) -> None:
     node = lab.ran(NOON - 77, NOON)
     (number,) = _lines(lab, node)
     page = caller.get(f"/nodes/{node.id}/ledger/{number}").text
-    assert '<span class="figure">$0.205333333</span>' in page
+    assert '<span class="figure">$0.20<span class="nanos">5333333</span></span>' in page
     assert "8 chips x 77 s x $1.20 a chip-hour / 3,600 = $0.205333333." in page
 
 

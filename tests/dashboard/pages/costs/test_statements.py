@@ -46,9 +46,9 @@ def test_months_are_listed_with_what_may_still_become_of_them(lab: Lab, caller: 
 
 
 def _plain(html: str) -> str:
-    return " ".join(html.replace("</span>", "").split()).replace(
-        '</dt> <dd><span class="figure">', " "
-    )
+    return " ".join(
+        html.replace('<span class="nanos">', "").replace("</span>", "").split()
+    ).replace('</dt> <dd><span class="figure">', " ")
 
 
 def test_a_month_that_is_over_says_until_when_it_takes_what_comes_late(
