@@ -34,7 +34,7 @@ FOUND_BY = {
     "a_keep_is_lost_at_a_recreation": 27,
     "a_report_of_the_boot_before_counts": 49,
     "unknown_for_long_is_at_rest": 106,
-    "nodes_of_nobody_share_one_slot": 17,
+    "nodes_of_nobody_share_one_slot": 83,
     "a_restart_skips_the_grace": 16,
     "a_stale_plan_is_applied": 39,
     "what_an_earlier_incarnation_did_counts": 49,
