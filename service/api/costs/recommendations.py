@@ -88,7 +88,7 @@ class CommitmentRecommendationView(View):
     days: int = Field(description="Full days that it stands on.", examples=[90])
     reason: str = Field(
         description="Why there is nothing to commit to; else empty.",
-        examples=["no chip was in use for more of the time than breaks even"],
+        examples=["no chip was in use for long enough to save money"],
     )
 
     @classmethod

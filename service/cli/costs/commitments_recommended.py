@@ -50,7 +50,7 @@ def print_recommendations(found: Mapping[str, Any]) -> None:
             on_demand = format_exact(advice["on_demand_price"])
             facts += [
                 ("  A chip-hour", f"{committed} for {on_demand} on demand"),
-                ("  A chip pays from", f"{advice['break_even_of_a_day']} of use a day"),
+                ("  Saves money from", f"{advice['break_even_of_a_day']} of use a day"),
             ]
         if advice["chips_best"]:
             between = f"{advice['chips_low']:,} to {advice['chips_high']:,} in eight of ten draws"

@@ -40,8 +40,8 @@ MONTH_HOURS = 730
 YEAR_HOURS = 365 * 24
 
 CAUTION = (
-    "The past need not go on for a year or three. If the use stops, the whole fee is due to the end"
-    " of the term."
+    "Future use can differ from past use. If the use stops, the fee is still due until the end of"
+    " the term."
 )
 
 
@@ -252,10 +252,12 @@ def _recommend_by_draws(
     best_used = weeks.used_chip_seconds(weeks.whole, best)
     reason, most = "", weeks.chips_of(best)
     if not chips and not most:
-        reason = "no chip was in use for more of the time than breaks even"
+        reason = "no chip was in use for long enough to save money"
     elif not chips:
+        noun = "chip" if most == 1 else "chips"
         reason = (
-            f"{most:,} would have paid in these days, but not in nine of ten draws of their weeks"
+            f"{most:,} {noun} would have saved money in these days, but not in nine of ten random"
+            " samples of their weeks"
         )
     return Recommendation(
         rates=rates,

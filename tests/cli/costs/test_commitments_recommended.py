@@ -61,7 +61,7 @@ def test_both_terms_are_told_at_80_columns(api, monkeypatch):
         "v5e in northamerica-northeast1 1 year",
         "Commit to 32 chips",
         "A chip-hour $0.84 for $1.20 on demand",
-        "A chip pays from 16 h 48 min of use a day",
+        "Saves money from 16 h 48 min of use a day",
         "Cheapest 40 chips; 32 to 48 in eight of ten draws",
         "In use 97.2 % of the time",
         "Saves a month $8,409.60 ($8,000.00 to $9,000.00)",
@@ -72,8 +72,8 @@ def test_both_terms_are_told_at_80_columns(api, monkeypatch):
         "Because the price book has no on-demand price",
         "",
         "Choose one term or the other, not both.",
-        "The past need not go on for a year or three.",
-        "If the use stops, the whole fee is due to the end of the term.",
+        "Future use can differ from past use.",
+        "If the use stops, the fee is still due until the end of the term.",
     ]
     assert api.calls[0].query == {"days": ["90"]}
 

@@ -118,7 +118,7 @@ def test_use_below_break_even_recommends_nothing_for_a_year():
     course = every_day((16, 8))
     found = recommend_commitment(course, YEAR)
     assert (found.chips, found.best, found.saving) == (0, 0, 0)
-    assert found.reason == "no chip was in use for more of the time than breaks even"
+    assert found.reason == "no chip was in use for long enough to save money"
     assert recommend_commitment(course, CommitmentRates(3, LIST, THREE_YEARS)).chips == 8
 
 
@@ -142,7 +142,9 @@ def test_use_that_has_lately_begun_is_not_taken_for_sure():
     found = recommend_commitment(daily_use(spans, START, FEWEST_DAYS), YEAR)
     assert (found.chips, found.best, found.low) == (0, 8, 0)
     assert found.best_saving > 0
-    assert found.reason.startswith("8 would have paid in these days, but not in nine of ten")
+    assert found.reason.startswith(
+        "8 chips would have saved money in these days, but not in nine of ten"
+    )
 
 
 def test_the_same_data_has_the_same_answer_and_another_place_other_draws():

@@ -95,12 +95,11 @@ class PlaceRow:
 
 @dataclass(frozen=True, slots=True)
 class RecommendedPage:
-    """Everything on the page."""
+    """Everything on the page. `last` is in the last day whose use counts."""
 
     as_of: Moment
     start: Moment
     last: Moment
-    """The begin of the last day."""
     days: str
     too_few: str
     caution: str
@@ -174,7 +173,7 @@ def _build_term_row(term: Recommendation) -> TermRow:
         name=format_count(rates.years, "year"),
         chips=format_count(term.chips, "chip") if term.chips else "nothing",
         price=NOTHING if rates.committed is None else format_exact(rates.committed),
-        pays_from=NOTHING if break_even is None else f"{hours_a_day(break_even)} of a day",
+        pays_from=NOTHING if break_even is None else f"{hours_a_day(break_even)} a day",
         used=used,
         saving=format_money(term.saving) if term.chips else NOTHING,
         interval=f"{low} to {high}" if term.chips else "",

@@ -6,6 +6,7 @@ import re
 
 from fastapi.testclient import TestClient
 
+from service.dashboard.kit.figures import to_moment
 from service.domain.clock import DAY, HOUR
 from service.domain.commitments.recommendation import CAUTION
 from tests.dashboard.lab import Lab
@@ -33,10 +34,11 @@ def test_both_terms_are_told_with_what_is_due_if_use_stops(lab: Lab, browser: Te
     said = text_of(browser.get(PATH))
     assert CAUTION in said
     assert "v5e in us-west4" in said
-    assert "1 year 16 chips $0.84 16 h 48 min of a day 87.5 %" in said
-    assert "3 years 16 chips $0.54 10 h 48 min of a day 87.5 %" in said
+    assert "1 year 16 chips $0.84 16 h 48 min a day 87.5 %" in said
+    assert "3 years 16 chips $0.54 10 h 48 min a day 87.5 %" in said
     assert "16 (16 to 16) $117,734.40" in said
-    assert "Choose one term or the other, not both." in said
+    assert "Choose one of the two terms, not both." in said
+    assert f"{to_moment(TODAY - DAY).date}. " in said
 
 
 def test_the_chart_shows_the_use_and_a_line_at_what_is_recommended(
