@@ -64,7 +64,7 @@ def keep_node(
     node_id: NodeId, body: KeepRequest, keeps: KeepsDep, nodes: NodesDep, version: VersionDep
 ) -> Response:
     """Keep a node: until then neither idleness nor its time to live nor the end of its job deletes
-    it. A person, Google, and a budget that deletes still do. A shorter keep changes nothing."""
+    it. A person, Google, and a budget that deletes still do. A keep never becomes shorter."""
     return changed_document(nodes, keeps.keep_node(node_id, body.to_order(), version=version), 200)
 
 

@@ -173,4 +173,4 @@ def _templates_of(request: Request) -> Jinja2Templates:
 def sentence_of(error: StewardError) -> str:
     """The message of an error as a sentence."""
     text = str(error)
-    return escape_invisible(text if text.endswith("?") else f"{text.rstrip('.')}.")
+    return escape_invisible(text if text.endswith((".", "!", "?")) else f"{text}.")

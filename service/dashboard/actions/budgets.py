@@ -118,7 +118,7 @@ def build_delete_page(services: Services, _form: Form, subject: str) -> ActionPa
     standing = services.budgets.get(budget.id).shown.standing
     facts = [
         Fact("Scope", escape_invisible(budget.scope.words)),
-        Fact("Amount", f"{format_money(budget.amount)} each {budget.period}"),
+        Fact("Amount", f"{format_money(budget.amount)} {describe_period(budget)}"),
         Fact("When exceeded", budget.on_exceeded),
     ]
     if standing is not None:
@@ -138,6 +138,11 @@ def delete_budget(services: Services, _form: Form, subject: str) -> ActionResult
     """Delete a budget whose name was typed."""
     shown = services.budgets.delete(_find_budget(services, subject).id)
     return ActionResult(PAGE, f"Budget {escape_invisible(shown.budget.name)} is deleted.")
+
+
+def describe_period(budget: Budget) -> str:
+    """How often the amount of a budget is granted: `each month`, or `once` for a custom period."""
+    return "once" if budget.period is Period.CUSTOM else f"each {budget.period}"
 
 
 def _find_budget(services: Services, subject: str) -> Budget:

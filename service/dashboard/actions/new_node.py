@@ -101,10 +101,13 @@ def build_new_node_page(services: Services, form: Form, bodies: Bodies) -> Actio
             refusal=refusal,
         )
     except (Rejected, Conflict) as error:
-        problem = f"This node cannot be created: {sentence_of(error)}"
         reasons = list_field_errors(error) or {_FIELD_OF_ERROR.get(type(error), ""): str(error)}
         errors = {_FIELD_OF.get(name, name): text for name, text in reasons.items()}
-        page = _build_request_form(services).with_typed(form).with_problem(problem, errors)
+        page = _build_request_form(services).with_typed(form)
+        problem = f"This node cannot be created: {sentence_of(error)}"
+        if not errors.keys().isdisjoint(each.name for each in page.inputs):
+            problem = "This node cannot be created. The reason is at the marked field."
+        page = page.with_problem(problem, errors)
         return replace(page, status=status_of(error))
 
 

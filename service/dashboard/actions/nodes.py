@@ -12,9 +12,10 @@ from service.dashboard.actions.form import Form, parse_whole_number
 from service.dashboard.actions.page import ActionPage, ActionResult, Choice, Confirmation, Input
 from service.dashboard.kit.figures import Fact, format_money, to_moment
 from service.dashboard.kit.links import job_address, node_address
-from service.dashboard.kit.visible_text import escape_invisible
+from service.dashboard.kit.visible_text import escape_invisible, to_sentence
 from service.domain.clock import DAY, HOUR, parse_instant_or_date
 from service.domain.errors import Rejected
+from service.domain.lifecycle.precedence import EndCause
 from service.domain.nodes.keep import MAX_REASON, Keep, asked_keep
 from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.stop_rules import stop_obstacles
@@ -152,6 +153,7 @@ def build_keep_page(services: Services, _form: Form, node_id: str) -> ActionPage
         sentences=(
             "While it is kept, idleness, its time to live and the end of its job do not delete it.",
             "A person, Google, and a budget that deletes still do. A keep never becomes shorter.",
+            *list_budget_ends(services, node_id),
         ),
         facts=tuple(list_node_facts(services, node, cost)),
         inputs=keep_inputs(),
@@ -202,7 +204,21 @@ def keep_node(services: Services, form: Form, node_id: str) -> ActionResult:
     kept = services.keeps.keep_node(node_id, read_keep(form))
     name = escape_invisible(kept.node.name)
     until = "" if kept.node.kept_until is None else f" until {to_moment(kept.node.kept_until).full}"
-    return ActionResult(node_address(node_id), f"Node {name} is kept{until}.", kept.warnings)
+    message = " ".join([f"Node {name} is kept{until}.", *list_budget_ends(services, node_id)])
+    return ActionResult(node_address(node_id), message, kept.warnings)
+
+
+def list_budget_ends(services: Services, node_id: str) -> tuple[str, ...]:
+    """When an exceeded budget deletes a node in spite of a keep, as a sentence. Empty if none
+    does."""
+    return tuple(
+        escape_invisible(
+            f"{to_sentence(f'{end.reason}: the node is deleted at {to_moment(end.at).full}')}"
+            " The budget does not wait for a keep."
+        )
+        for end in services.cleanup.get_node(node_id).ends
+        if end.ender is EndCause.BUDGET and end.at is not None
+    )
 
 
 def build_unkeep_page(services: Services, _form: Form, node_id: str) -> ActionPage:

@@ -70,8 +70,8 @@ def build_delete_page(services: Services, form: Form) -> ActionPage:
     )
     if len(chosen.nodes) == 1:
         sentences = (
-            "The node and all data on its disk will be lost.",
-            "A job on it ends with it, and so does a keep.",
+            "The node and all data on its disks will be lost.",
+            "A job on the node ends with it, and so does a keep.",
         )
     return _build_page(chosen, services, "Delete", sentences, is_alarm=True)
 
@@ -79,11 +79,14 @@ def build_delete_page(services: Services, form: Form) -> ActionPage:
 def build_keep_page(services: Services, form: Form) -> ActionPage:
     """The page that requests for how long, and why, the nodes are kept. Raises Rejected for no
     node."""
+    chosen = read_chosen(services, form)
+    them = "the node" if len(chosen.nodes) == 1 else "the nodes"
     sentences = (
-        "Until then neither idleness nor the time to live nor the end of a job deletes them.",
-        "They cost money for as long. A shorter keep changes nothing.",
+        f"During a keep, idleness, the time to live and the end of a job do not delete {them}.",
+        "A person, Google, and a budget that deletes still do. A keep never becomes shorter.",
+        f"A keep does not stop the cost of {them}.",
     )
-    return _build_page(read_chosen(services, form), services, "Keep", sentences, is_alarm=False)
+    return _build_page(chosen, services, "Keep", sentences, is_alarm=False)
 
 
 def delete_nodes(services: Services, form: Form) -> ActionResult:

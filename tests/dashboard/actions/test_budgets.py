@@ -157,3 +157,9 @@ def test_a_budget_is_deleted_by_its_name(lab, caller):
     assert send_form(caller, path, confirm=HOSTILE).status_code == 303
     assert lab.services.budgets.list_all() == []
     assert caller.get("/budgets/nope/edit").status_code == 404
+
+
+def test_the_deletion_of_a_custom_budget_says_that_its_amount_is_granted_once(lab, caller):
+    send_form(caller, "/budgets/new", **(NEW | {"period": "custom"}), end="2027-01-01")
+    said = text_of(caller.get(f"/budgets/{_only(lab).id}/delete"))
+    assert "Amount $5,000.50 once" in said

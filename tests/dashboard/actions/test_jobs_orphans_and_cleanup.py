@@ -32,6 +32,7 @@ def test_a_job_is_cancelled_once(house):
         form = caller.get(f"{path}/cancel")
         assert HOSTILE not in form.text
         assert "The node of the job is deleted with it." in text_of(form)
+        assert links_of(form.text)["Back"] == path
         answer = send_form(caller, f"{path}/cancel")
         assert answer.status_code == 303
         assert house.lab.services.jobs.get(job.id).job.cancel_requested_at is not None
@@ -40,6 +41,13 @@ def test_a_job_is_cancelled_once(house):
         assert "Cancel the job" not in links_of(after.text)
         sent = caller.post(f"{path}/cancel", data=hidden_fields(form.text), headers=BROWSER)
         assert sent.status_code == 409
+
+
+def test_the_form_of_a_cancellation_names_the_node_of_the_job(house):
+    node, job, _ = house.in_line()
+    with TestClient(house.lab.whole(), base_url="http://localhost") as caller:
+        form = caller.get(f"/jobs/{job.id}/cancel")
+    assert links_of(form.text)[node.name] == f"/nodes/{node.id}"
 
 
 def test_an_orphan_is_adopted_with_its_owner_and_team(lab, caller):

@@ -7,8 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from service.dashboard.actions.answers import sentence_of
 from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope
 from service.domain.clock import HOUR
+from service.domain.errors import Rejected
 from service.domain.money import NANOS
 from tests.dashboard.actions.sending import BROWSER, hidden_fields
 from tests.dashboard.reading import HOSTILE, links_of, text_of
@@ -146,10 +148,23 @@ def test_an_invalid_request_keeps_the_form_and_says_why(caller, changes, field, 
     assert page.status_code == 422
     error = page.text.partition(f'id="error-{field}">')[2].partition("</p>")[0]
     assert said in error
+    assert "This node cannot be created. The reason is at the marked field." in text_of(page)
     assert HOSTILE not in page.text
     assert "\u202e" not in text_of(page)
     assert "Create the node" not in page.text
     assert _names(caller) == []
+
+
+def test_the_reason_at_a_field_is_said_once(caller):
+    said = text_of(_review(caller, accelerator_type="v5litepod-9"))
+    assert said.count("there is no accelerator type 'v5litepod-9'; did you mean") == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"), [("is it?", "is it?"), ("no.", "no."), ("no", "no.")]
+)
+def test_the_message_of_an_error_ends_with_one_mark(message, sentence):
+    assert sentence_of(Rejected(message)) == sentence
 
 
 def test_a_taken_name_and_an_unknown_price_are_said_before_the_button(lab, caller):

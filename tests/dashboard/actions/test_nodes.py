@@ -6,6 +6,9 @@ import pytest
 
 from service.application.cleanup.keeps import KeepOrder
 from service.dashboard.actions.nodes import list_node_actions
+from service.dashboard.kit.figures import to_moment
+from service.domain.budgets.alerts import EXCEEDED, Alert
+from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.clock import DAY, HOUR
 from service.domain.nodes.node import Asked, NodeState
 from tests import factories
@@ -58,6 +61,25 @@ def test_a_keep_begins_and_ends(lab, caller):
     assert lab.services.nodes.get(node.id).kept_until is None
     again = send_form(caller, f"{path}/unkeep", opened=f"{path}/keep")
     assert again.status_code == 409
+
+
+def test_a_keep_says_when_an_exceeded_budget_deletes_the_node_in_spite_of_it(lab, caller):
+    node = lab.ran(NOON - HOUR, name="trainer", team="audio")
+    wanted = factories.budget(
+        name="audio", scope=Scope(team="audio"), on_exceeded=OnExceeded.DELETE, grace_seconds=900
+    )
+    budget = lab.services.budgets.create(wanted).shown.budget
+    path, wait = f"/nodes/{node.id}/keep", "The budget does not wait for a keep."
+    assert wait not in text_of(caller.get(path))
+    now = lab.clock.now
+    with lab.units() as unit:
+        period = budget.window_at(now).start
+        unit.alerts.save(budget.id, Alert(EXCEEDED, period, fired_at=now))
+    at = to_moment(now + 900).full
+    sentence = f"The budget 'audio' is exceeded: the node is deleted at {at}. {wait}"
+    assert sentence in text_of(caller.get(path))
+    sent = send_form(caller, path, for_seconds="3600", reason="demo")
+    assert sentence in text_of(caller.get(sent.headers["location"]))
 
 
 @pytest.mark.parametrize(

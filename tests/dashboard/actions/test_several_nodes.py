@@ -57,7 +57,11 @@ def test_nodes_are_deleted_only_by_their_number(lab, caller, three, typed, statu
 
 
 def test_one_node_is_confirmed_by_its_name(lab, caller, three):
-    assert "Type the name of the node to confirm: one" in text_of(send(caller, "delete", three[:1]))
+    said = text_of(send(caller, "delete", three[:1]))
+    assert "Delete 1 node? The node and all data on its disks will be lost." in said.replace(
+        "Nodes ", ""
+    )
+    assert "Type the name of the node to confirm: one" in said
     assert send(caller, "delete", three[:1], confirm="1").status_code == 422
     assert send(caller, "delete", three[:1], confirm="one").status_code == 303
     assert asked(lab, *three[:2]) == [Asked.ABSENT, Asked.PRESENT]
@@ -66,6 +70,7 @@ def test_one_node_is_confirmed_by_its_name(lab, caller, three):
 def test_nodes_are_kept_with_a_reason(lab, caller, three):
     page = send(caller, "keep", three)
     assert 'name="reason"' in page.text
+    assert "A keep never becomes shorter." in text_of(page)
     refused = send(caller, "keep", three, confirm="2", for_seconds=str(DAY), reason=" ")
     assert (refused.status_code, "why are the nodes kept?" in refused.text) == (422, True)
     done = send(caller, "keep", three, confirm="2", for_seconds=str(DAY), reason="demo")

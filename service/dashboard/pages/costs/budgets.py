@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from service.application.budgets.budgets import BudgetHistory, BudgetStatus
 from service.application.services import Services
+from service.dashboard.actions.budgets import describe_period
 from service.dashboard.kit.figures import (
     MINUS,
     Moment,
@@ -275,9 +276,7 @@ def _describe_terms(budget: Budget) -> str:
         f" {format_duration(budget.grace_seconds)} after more is spent",
     }
     zone = "" if budget.tz == "UTC" else f" in {budget.tz}"
-    return f"each {budget.period}{zone}, {actions[budget.on_exceeded]}".replace(
-        "each custom", "once"
-    )
+    return f"{describe_period(budget)}{zone}, {actions[budget.on_exceeded]}"
 
 
 def describe_state(shown: BudgetStatus, outlook: Outlook | None = None) -> tuple[str, str]:

@@ -56,6 +56,7 @@ def test_what_was_in_force_then_is_shown_then(lab: Lab, caller: TestClient) -> N
     assert [row[3] for row in cells_of(now.text)[1:]] == ["$1.20a chip-hour"]
     assert [row[3] for row in cells_of(later.text)[1:]] == ["$1.50a chip-hour"]
     assert "In force now" in text_of(now)
+    assert "A recorded price is never edited: a new price begins" in text_of(now)
     assert "In force at 2026-11-07 00:00:00 UTC" in text_of(later)
     assert "<img" not in later.text
 

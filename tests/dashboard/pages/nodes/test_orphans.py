@@ -51,6 +51,7 @@ def test_what_costs_nothing_is_not_said_to_burn(lab: Lab, browser: TestClient) -
     lab.found(orphan(kind=OrphanKind.ZOMBIE, shown=shown("queue", queued=True, state="SUSPENDED")))
     assert "Waste now $0.00 /h 1 orphan $0.00/h" in text_of(browser.get("/"))
     said = text_of(browser.get("/orphans"))
+    assert "$0.00 /h part of “Waste now” on the overview, not of “Burning now”" in said
     assert "queue stale queued resource v5litepod-8 queued resource" in said
 
 
