@@ -222,6 +222,16 @@ def test_what_ended_does_not_just_vanish(lab: Lab, browser: TestClient) -> None:
     assert "why" in said
 
 
+def test_a_node_that_has_ended_has_a_lifetime_and_a_final_cost(
+    lab: Lab, browser: TestClient
+) -> None:
+    node = lab.ran(NOON - 7_200, NOON - 60, state=NodeState.FAILED)
+    said = text_of(browser.get(f"/nodes/{node.id}"))
+    assert "Lived 2 h 4 min requested" in said
+    assert f"Cost {format_money(lab.services.nodes.get_cost(node.id).cost)} as of" in said
+    assert "Cost so far" not in said
+
+
 def test_the_first_page_shows_the_nodes_that_cost_most(lab: Lab, browser: TestClient) -> None:
     for number in range(NODES + 1):
         lab.ran(NOON - 600, name=f"run-{number}", chips=8 * (number + 1))
@@ -282,7 +292,7 @@ def test_a_node_explains_its_cost_to_the_last_nano_dollar(lab: Lab, browser: Tes
 def test_a_node_tells_what_happened_to_it(lab: Lab, browser: TestClient) -> None:
     node = lab.ran(NOON - HOUR, labels={"stage": "eval"}, name="train")
     said = text_of(browser.get(f"/nodes/{node.id}"))
-    assert "us-west4-a, on_demand: ready, for 1 h 4 min" in said
+    assert "us-west4-a, on_demand: ready, open for 1 h 4 min" in said
     assert "The node is READY. 2026-11-05 11:00:00 UTC, steward" in said
     assert "Label stage eval" in said
     assert "First READY 2026-11-05 11:00:00 UTC" in said

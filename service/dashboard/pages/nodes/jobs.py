@@ -105,7 +105,7 @@ class JobRow:
     note: str
     attempts: int
     created: Moment
-    age: str
+    took: str
     ended: Moment | None
     cost: str
     estimated: bool
@@ -167,7 +167,7 @@ def tone_of_job(state: str) -> str:
 
 
 def build_job_row(shown: JobStatus) -> JobRow:
-    """The row of a job, with its age as of when its cost was counted."""
+    """The row of a job. `took` ends when its cost was counted if the job goes on."""
     job, spec, cost = shown.job, shown.job.spec, shown.cost
     until = cost.as_of if job.ended_at is None else job.ended_at
     if job.state in {JobState.SUCCEEDED, JobState.CANCELLED}:
@@ -191,7 +191,7 @@ def build_job_row(shown: JobStatus) -> JobRow:
         note=note,
         attempts=job.attempt,
         created=to_moment(job.created_at),
-        age=format_duration(until - job.created_at),
+        took=format_duration(until - job.created_at),
         ended=None if job.ended_at is None else to_moment(job.ended_at),
         cost=format_cost(cost),
         estimated=cost.estimated,

@@ -211,8 +211,8 @@ def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: i
     words += f", newest {describe_value(kind, known[-1])}"
     missing = len(values) - len(known)
     if missing:
-        gap, whole = missing * SLOT_SECONDS, len(values) * SLOT_SECONDS
-        words += f"; {format_duration(gap)} of {format_duration(whole)} without a value"
+        lacking, whole = (format_duration(n * SLOT_SECONDS) for n in (missing, len(values)))
+        words += f"; {lacking} of {whole} without a value"
     return SignalChart(
         _NAMES[kind], words, tuple(bars), round(CHART_HEIGHT * (1 - threshold / top), 2)
     )

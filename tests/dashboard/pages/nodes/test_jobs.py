@@ -13,7 +13,7 @@ from service.api.app import create_app
 from service.application.costs.costs import CostQuestion
 from service.application.jobs import last_lines
 from service.application.jobs.logs import JobLogService
-from service.dashboard.kit.figures import format_money
+from service.dashboard.kit.figures import format_duration, format_money, to_moment
 from service.dashboard.kit.visible_text import escape_invisible, escape_log_line, format_argv
 from service.dashboard.pages.nodes import jobs as jobs_page
 from service.dashboard.pages.nodes.job import format_exit_codes
@@ -58,15 +58,16 @@ def test_each_job_is_a_row_and_the_newest_comes_first(house: JobHouse, browser: 
     assert row[1:5] == ["grace", "vision", "jax:7", house.jobs.shown(failed).node_name]
     assert row[5].split("\n")[0] == "FAILED"
     assert "worker 2 ended first, with exit code 7" in row[5]
-    assert row[6:] == [
-        "1",
-        "2 minended 5 Nov 2026",
-        format_money(house.jobs.shown(failed).cost.cost),
-    ]
+    submitted = f"{to_moment(failed.created_at).full[:16].replace(' ', '')} UTC"
+    cost = format_money(house.jobs.shown(failed).cost.cost)
+    assert row[6:] == ["1", "2 min", submitted, cost]
     links = links_of(page.text)
     assert links["llama-sweep"] == f"/jobs/{failed.id}"
     assert links["wrong-branch"] == f"/jobs/{cancelled.id}"
     assert links[row[4]] == f"/nodes/{house.jobs.node_of(failed).id}"
+    running = house.running()
+    took = format_duration(house.jobs.clock() - running.created_at)
+    assert cells_of(browser.get("/jobs").text)[1][7] == f"{took}so far"
 
 
 def test_only_the_jobs_of_a_team_or_owner_are_shown_when_one_is_asked_for(

@@ -137,7 +137,7 @@ def test_a_placement_says_of_what_it_was_and_why_it_was_there(
     said = text_of(browser.get(f"/nodes/{node.id}"))
     assert "v5litepod-8 in us-west4-a, on_demand: stock out after 5 s attempt 1," in said
     assert (
-        "open, for 50 s Why there: first left of 2 places; us-east5-b was out of capacity 5 s ago."
+        "open for 50 s Why there: first left of 2 places; us-east5-b was out of capacity 5 s ago."
         in said
     )
 

@@ -108,6 +108,8 @@ def test_each_worker_says_what_is_proved_of_its_signals(lab: Lab, caller: TestCl
     assert "1: CPU" in shown
     assert "at rest from 2026-11-05 11:20:00 UTC to 2026-11-05 11:55:00 UTC" in shown
     newest = section_of(html, "newest")
+    assert "Share at rest</th>" in newest
+    assert "Last at work</th>" in newest
     assert newest.index("CPU") < newest.index("Duty cycle")  # what is not at rest comes first
     assert "40 min ago" in newest
 
