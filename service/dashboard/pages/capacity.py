@@ -232,12 +232,13 @@ def describe_failures(tried: AttemptCounts) -> str:
 
 
 def _describe_sums(some: Sequence[AttemptCounts]) -> str:
+    stock_outs = sum(tried.stock_outs for tried in some)
     kinds = (
-        (sum(tried.stock_outs for tried in some), "out of stock"),
+        (stock_outs, "stockout" if stock_outs == 1 else "stockouts"),
         (sum(tried.quota_refusals for tried in some), "over quota"),
         (sum(tried.denied for tried in some), "denied"),
         (sum(tried.failed for tried in some), "failed"),
     )
     known = sum(tried.ready for tried in some) + sum(number for number, _ in kinds)
-    rest = (max(0, sum(tried.attempts for tried in some) - known), "open or other")
+    rest = (max(0, sum(tried.attempts for tried in some) - known), "without a result")
     return ", ".join(f"{number:,} {what}" for number, what in (*kinds, rest) if number)

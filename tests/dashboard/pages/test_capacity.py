@@ -70,7 +70,7 @@ def test_what_was_tried_is_a_row_for_each_kind_of_hardware(lab: Lab, browser: Te
     lab.tried(lab.asked_for(zone="us-east5-a"), (60, Outcome.OPEN, None))
     _, east, west = table_of(browser.get("/capacity"))
     assert east[:3] == ["us-east5-a", "v5litepod-8", "on_demand"]
-    assert east[3] == "0 of 1 READY1 open or other"
+    assert east[3] == "0 of 1 READY1 without a result"
     assert east[4:] == ["\u2013", "\u2013", "1 min ago"]
     assert west[3] == "2 of 3 READY1 over quota"
     assert west[4:] == ["1 min", "1 after 5 s", "30 min ago"]
@@ -109,7 +109,7 @@ def test_what_did_not_come_up_is_told_in_words() -> None:
     assert describe_failures(NEVER) == ""
     tried = replace(NEVER, attempts=1_016, ready=2, stock_outs=1_000, quota_refusals=3)
     assert describe_failures(replace(tried, denied=4, failed=5)) == (
-        "1,000 out of stock, 3 over quota, 4 denied, 5 failed, 2 open or other"
+        "1,000 stockouts, 3 over quota, 4 denied, 5 failed, 2 without a result"
     )
 
 
@@ -140,8 +140,8 @@ def test_a_cell_of_the_map_sums_all_models_and_says_what_came_of_it() -> None:
     ] == [
         ("all", "up", "4 of 4 READY", ""),
         ("no", "trouble", "0 of 1 READY", "1 over quota"),
-        ("some", "going", "2 of 8 READY", "3 out of stock, 2 denied, 1 open or other"),
-        ("", "coming", "0 of 1 READY", "1 open or other"),
+        ("some", "going", "2 of 8 READY", "3 stockouts, 2 denied, 1 without a result"),
+        ("", "coming", "0 of 1 READY", "1 without a result"),
     ]
     assert west.cells[0] is not None
     soon = HeatCooldown("spot", to_moment(NOON + 60), "12:01:00 UTC")
@@ -176,7 +176,7 @@ def test_the_map_on_the_page_has_words_for_every_cell(lab: Lab, browser: TestCli
         ["us-east5-a", "not tried", "1 of 1 READY"],
         [
             "us-west4-a",
-            "0 of 1 READY1 out of stockspot: cooldown until 12:00:20 UTC",
+            "0 of 1 READY1 stockoutspot: cooldown until 12:00:20 UTC",
             "not tried",
         ],
     ]
