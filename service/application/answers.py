@@ -91,8 +91,8 @@ class _Work(NamedTuple):
 class LatestAnswers:
     """The latest answer to each question, for answers that take long to make. An answer that is a
     little old is returned at once, and one thread makes the next ones in turn. A caller waits only
-    if nobody asked the same question lately. Many threads use it. The question that was not
-    answered anew for the longest is dropped first."""
+    if nobody asked the same question lately. Many threads use it. Of too many
+    questions, the one with the oldest answer is dropped."""
 
     def __init__(self, answers: Answers, most_seconds: int) -> None:
         """`answers` keeps what callers have waited for, and says how many questions are kept. A
@@ -102,7 +102,7 @@ class LatestAnswers:
         self._lock = Lock()
         self._latest: OrderedDict[Hashable, _Latest] = OrderedDict()
         self._waiting: dict[Hashable, _Work] = {}
-        """The work of the thread, the first of which it is at. Empty if there is no thread."""
+        """What the thread makes, in this order. The first is in work. Empty if no thread runs."""
 
     def get_or_make(
         self, question: Hashable, stamp: Hashable, now: int, make: Callable[[], T]

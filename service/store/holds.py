@@ -121,6 +121,15 @@ class Holds:
             conditions.append(and_(literal(value=True), *parts))
         return self._read_holds(select(*_HOLD, *conditions), or_(*conditions))
 
+    def list_deletable(self, scope: Scope) -> Sequence[str]:
+        """The ids of the nodes that an exceeded budget of this scope deletes: those that cost money
+        or will. A stopped node costs nothing and keeps its disk."""
+        return [
+            hold.node_id
+            for hold, _, _ in self.list_open([scope])
+            if not hold.is_stopped and hold.asked is not Asked.ABSENT
+        ]
+
     def _read_holds(
         self, columns: Select[Any], condition: ColumnElement[bool]
     ) -> Sequence[tuple[Hold, tuple[bool, ...], bool]]:

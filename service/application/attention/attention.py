@@ -23,7 +23,7 @@ from service.domain.idle.course import BLIND_SECONDS, State
 from service.domain.idle.policy import Action, Waste
 from service.domain.idle.rails import Rail
 from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node, waits_for_job_end
-from service.domain.nodes.node import Asked, Node
+from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import PriceBook
 from service.store.fleet_counts import FailingDeletion
 from service.store.idle import RestingNode
@@ -145,7 +145,7 @@ class AttentionService:
             for budget, _, at in _list_exceeded(unit, now):
                 if at is None:
                     continue
-                for node_id in _list_deletable(unit, budget):
+                for node_id in unit.holds.list_deletable(budget.scope):
                     if node_id not in ends or at < ends[node_id].at:
                         ends[node_id] = BudgetEnd(at, budget.name)
             return ends
@@ -251,21 +251,12 @@ def _list_exceeded(unit: Unit, now: int) -> Iterator[tuple[Budget, int, int | No
             yield budget, alert.fired_at, deletes_at(budget, alert)
 
 
-def _list_deletable(unit: Unit, budget: Budget) -> Sequence[str]:
-    """The ids of the nodes that an exceeded budget deletes: those that cost money or will."""
-    return [
-        hold.node_id
-        for hold, _, _ in unit.holds.list_open([budget.scope])
-        if not hold.is_stopped and hold.asked is not Asked.ABSENT
-    ]
-
-
 def _list_budgets(unit: Unit, book: PriceBook, now: int) -> Iterator[AgendaEntry]:
     """The exceeded budgets of the current period, with what the nodes cost that they delete."""
     for budget, since, at in _list_exceeded(unit, now):
         text, hourly = "The budget is exceeded", None
         if at is not None:
-            due = sorted(_list_deletable(unit, budget))
+            due = sorted(unit.holds.list_deletable(budget.scope))
             rates = sum_rates(unit.usage.find_open_of(due), book, now).values()
             hourly = None if None in rates else sum(filter(None, rates))
             nodes = "1 node" if len(due) == 1 else f"{len(due):,} nodes"

@@ -280,7 +280,7 @@ def _list_dates(node: View, now: int) -> Iterator[tuple[str, str]]:
 
 
 def _list_ends(ends: Iterable[View], now: int) -> Iterator[tuple[str, str]]:
-    """What ends a node besides its time to live and its job, which are among its dates."""
+    """What else ends a node: the ends by its time to live and its job are in the list of dates."""
     for end in ends:
         if end["ender"] not in {"ttl", "job_end"} and end["at"] and not end["held_by"]:
             left = parse_rfc3339(end["at"]) - now

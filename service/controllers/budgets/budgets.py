@@ -263,11 +263,7 @@ def _find_announcement(unit: Unit, budget: Budget, node: Node, since: int) -> in
 
 
 def _list_deletable(unit: Unit, budget: Budget) -> Sequence[Node]:
-    """The budget's nodes that cost money or will. A stopped node costs nothing and keeps its
-    disk."""
-    costly = [
-        hold.node_id for hold, _, _ in unit.holds.list_open([budget.scope]) if not hold.is_stopped
-    ]
-    return [
-        node for node in unit.nodes.find_many(costly).values() if node.asked is not Asked.ABSENT
-    ]
+    """The budget's nodes that cost money or will. They are read after their holds: another
+    transaction may have requested the deletion of one in between."""
+    found = unit.nodes.find_many(unit.holds.list_deletable(budget.scope)).values()
+    return [node for node in found if node.asked is not Asked.ABSENT]

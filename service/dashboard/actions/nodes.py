@@ -213,7 +213,7 @@ def list_budget_ends(services: Services, node_id: str) -> tuple[str, ...]:
     does."""
     return tuple(
         escape_invisible(
-            f"{to_sentence(f'{end.reason}: the node is deleted at {to_moment(end.at).full}')}"
+            f"{to_sentence(f'{end.reason}: the node will be deleted at {to_moment(end.at).full}')}"
             " The budget does not wait for a keep."
         )
         for end in services.cleanup.get_node(node_id).ends

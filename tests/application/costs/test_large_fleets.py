@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from sqlalchemy import Engine
 
 from service.application.answers import NEXT, Answers, LatestAnswers
 from service.application.costs import forecasts
@@ -12,8 +13,10 @@ from service.application.costs.costs import CostService
 from service.application.costs.forecasts import LARGE_STEP, ForecastService
 from service.domain.clock import HOUR, MINUTE
 from service.domain.nodes.node import NodeState
+from service.settings import Settings
 from service.store.pricebook import PriceShelf
 from service.store.unit import Units
+from service.wiring import Foundation, build_services
 from tests import factories
 from tests.hands import NOON, HandClock
 
@@ -23,6 +26,12 @@ def start_node(units: Units) -> None:
         node = factories.node(state=NodeState.READY, ready_at=NOON)
         unit.nodes.add(node)
         unit.usage.save(factories.usage(node_id=node.id, start=NOON))
+
+
+def wait_for_threads() -> None:
+    for thread in threading.enumerate():
+        if thread.name == NEXT:
+            thread.join()
 
 
 @pytest.fixture
@@ -68,11 +77,23 @@ def test_a_caller_is_shown_the_forecast_before_while_a_thread_makes_the_next_one
     start_node(units)
     clock.pass_(LARGE_STEP)
     assert shown.forecast_period({}) is before
-    for thread in threading.enumerate():
-        if thread.name == NEXT:
-            thread.join()
+    wait_for_threads()
     assert shown.forecast_period({}) == service.forecast_period({})
     assert shown.forecast_period({}).basis.now == before.basis.now + LARGE_STEP
     clock.pass_(2 * LARGE_STEP)
     assert shown.forecast_period({}).basis.now == before.basis.now + 3 * LARGE_STEP, "too old"
     assert shown.forecast_period({"team": ["nobody"]}).total.mid == 0
+
+
+def test_the_api_and_the_dashboard_show_the_forecast_before(
+    engine: Engine, units: Units, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forecasts, "LARGE_FLEET", 1)
+    settings = Settings(projects=("lab",), _env_file=None)  # type: ignore[call-arg]
+    start_node(units)
+    services = build_services(Foundation(settings, engine, units, PriceShelf(), clock))
+    before = services.forecasts.forecast_period({})
+    clock.pass_(LARGE_STEP)
+    assert services.forecasts.forecast_period({}) is before
+    wait_for_threads()
+    assert services.forecasts.forecast_period({}).basis.now == before.basis.now + LARGE_STEP

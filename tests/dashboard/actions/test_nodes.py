@@ -76,7 +76,7 @@ def test_a_keep_says_when_an_exceeded_budget_deletes_the_node_in_spite_of_it(lab
         period = budget.window_at(now).start
         unit.alerts.save(budget.id, Alert(EXCEEDED, period, fired_at=now))
     at = to_moment(now + 900).full
-    sentence = f"The budget 'audio' is exceeded: the node is deleted at {at}. {wait}"
+    sentence = f"The budget 'audio' is exceeded: the node will be deleted at {at}. {wait}"
     assert sentence in text_of(caller.get(path))
     sent = send_form(caller, path, for_seconds="3600", reason="demo")
     assert sentence in text_of(caller.get(sent.headers["location"]))
