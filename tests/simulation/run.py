@@ -518,9 +518,8 @@ class Run:
         units = WatchedUnits(self.engine, seams, *saved)
         registry = SeamedRegistry(seams, self._luck(f"registry {name}"))
         requests = NodeRequests(units, PriceShelf(), clock, [PROJECT])
-        lagging: Any = LaggingCloud(
-            cloud, self.agenda, seams, self.accidents, self._luck(f"lags {name}")
-        )
+        lags, rivals = self._luck(f"lags {name}"), self._luck(f"rivals {name}")
+        lagging: Any = LaggingCloud(cloud, self.agenda, seams, self.accidents, lags, rivals)
         controller = JobsController(units, lagging, registry, requests, clock)
         controller.workers = 1
         return controller

@@ -10,6 +10,7 @@ from typing import Any
 from service.domain.errors import CloudUnavailable, ImageNotFound
 from service.domain.jobs.image import ImageFacts
 from service.emulator.errors import ApiError
+from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.surfaces import control
 from tests.simulation.clock import Agenda
 from tests.simulation.cloud_faults import CloudFaults
@@ -39,6 +40,8 @@ class Accidents:
         self._storms_per_hour = luck.choice([0, 2, 6])
         self._logins_per_hour = luck.choice([0, 10, 40])
         self._sibling_death = luck.choice([0.0, 30.0, 30.0])
+        self._rivals: dict[str, dict[str, str]] = {}
+        """By node: the map that somebody read, and will write as soon as a newer one is there."""
 
     def begin(self) -> None:
         config = {
@@ -46,6 +49,7 @@ class Accidents:
             "odds": {"sibling_death_seconds": self._sibling_death},
         }
         control.change_config(self._weather.world, config)
+        self._weather.world.on_metadata.append(self._write_over)
         self._often(self._storms_per_hour, self._storm)
         self._often(self._logins_per_hour, self._log_in)
 
@@ -93,6 +97,16 @@ class Accidents:
 
         self._agenda.after(seconds, write)
 
+    def write_at_once(self, name: str, metadata: dict[str, str]) -> None:
+        """Write a map that was read before over the next one, which no worker has read by then."""
+        self._rivals[name] = {**metadata, "ssh-keys": "ada:key-of-a-rival"}
+
+    def _write_over(self, record: NodeRecord, _at: float) -> None:
+        rival = self._rivals.pop(record.name, None)
+        if rival is not None:
+            record.message.metadata.clear()
+            record.message.metadata.update(rival)
+
 
 class LaggingCloud:
     """The cloud, which now and then answers with reports of a moment ago: what is read is served by
@@ -106,8 +120,12 @@ class LaggingCloud:
         seams: CrashPoints,
         accidents: Accidents,
         luck: Random,
+        rivals: Random,
     ) -> None:
         self._accidents = accidents
+        self._rivals = rivals
+        self._unread = rivals.choice([0.0, 0.0, 0.2])
+        """The share of what is written that is written over before a worker reads it."""
         self._races = luck.choice([0.0, 0.2, 0.5])
         self._cloud = cloud
         self._agenda = agenda
@@ -123,6 +141,8 @@ class LaggingCloud:
         """Write it; a login that has read the map before may write its own after it."""
         before = self._accidents.metadata(place.path)
         answer = self._cloud.update_metadata(place, metadata)
+        if before and not self._seams.calm and self._rivals.random() < self._unread:
+            self._accidents.write_at_once(place.path, before)
         if before and not self._seams.calm and self._luck.random() < self._races:
             self._accidents.write_later(place.path, before, self._luck.uniform(3, 10))
         return answer

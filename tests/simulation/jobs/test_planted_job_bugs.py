@@ -29,14 +29,14 @@ FOUND_BY = {
     "previous_boot_counts": 87,
     "started_before_all_have_pulled": 36,
     "acknowledged_before_the_commit": 27,
-    "task_written_once": 166,
-    "old_container_not_removed": 166,
+    "task_written_once": 92,
+    "old_container_not_removed": 190,
     "infrastructure_by_default": 0,
     "segments_overlap_by_a_second": 0,
     "cancelled_without_a_word": 2,
     "node_of_an_ended_job_stays": 0,
     "two_jobs_on_one_node": 18,
-    "noticed_node_is_used_again": 273,
+    "noticed_node_is_used_again": 190,
     "outage_is_silence": 91,
 }
 
