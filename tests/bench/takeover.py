@@ -76,6 +76,7 @@ def _kill_again_and_again(house: House, engine: Engine) -> list[float]:
     waits for it; the one before holds it."""
     names, gaps, luck = (f"d{number}" for number in itertools.count()), [], random.Random(1)
     holder, waiting = "daemon", next(names)
+    house.until(lambda: _epoch(engine) > 0, "the first daemon to hold the lease")
     house.start("daemon", name=waiting)
     for _ in range(KILLS):
         time.sleep(luck.uniform(4, 8))

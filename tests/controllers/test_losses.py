@@ -10,8 +10,9 @@ import pytest
 from service.cloud.ports import Inventory, Operation, Queue
 from service.controllers.inventory.inventory import compare
 from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.errors import StaleVersion
 from service.domain.nodes.node import Node, NodeState
-from service.store.nodes import KnownNode
+from service.store.nodes import KnownNode, Nodes
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.hands import NOON
@@ -126,6 +127,35 @@ def test_a_look_of_which_not_all_could_be_written_does_not_count_as_a_whole_one(
     lab.inventory.tick(lab.lease)
     assert lab.node(node).state == NodeState.PREEMPTED
     assert lab.inventory.looked_at[project] == lab.clock()
+
+
+def test_a_node_that_is_changed_meanwhile_holds_back_no_other(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [lab.up(name=f"n-{number}") for number in range(5)]
+    lab.clock.pass_(15)
+    lab.inventory.tick(lab.lease)
+    whole = lab.inventory.looked_at[lab.lease.project]
+    for node in nodes:
+        lab.cloud.become(NodeState.PREEMPTED, lab.node(node).place.path)
+    save, overtaken = Nodes.save, nodes[3]
+
+    def save_unless_overtaken(self: Nodes, node: Node) -> Node:
+        if node.id == overtaken.id:
+            raise StaleVersion(f"node {node.id} was changed by someone else just now")
+        return save(self, node)
+
+    monkeypatch.setattr(Nodes, "save", save_unless_overtaken)
+    lab.clock.pass_(15)
+    lab.inventory.tick(lab.lease)
+    states = [lab.node(node).state for node in nodes]
+    assert states == ["PREEMPTED", "PREEMPTED", "PREEMPTED", "READY", "PREEMPTED"]
+    assert lab.inventory.looked_at[lab.lease.project] == whole, "one node was not written"
+    monkeypatch.undo()
+    lab.clock.pass_(15)
+    lab.inventory.tick(lab.lease)
+    assert lab.node(overtaken).state == NodeState.PREEMPTED
+    assert lab.inventory.looked_at[lab.lease.project] == lab.clock()
 
 
 def test_a_namesake_made_after_ours_was_lost_is_not_ours(lab: Lab) -> None:

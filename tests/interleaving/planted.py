@@ -223,6 +223,11 @@ def a_controller_writes_without_a_lease() -> Any:
     return patch.object(InventoryController, "tick", unfenced)
 
 
+def one_changed_node_ends_a_whole_look() -> Any:
+    """What was seen of all nodes is dropped if somebody else changed one of them."""
+    return patch.object(InventoryController, "_write_batch", InventoryController._write_together)
+
+
 GROSS: Mapping[str, Planting] = {
     plant.__name__: plant
     for plant in (
@@ -246,6 +251,7 @@ SUBTLE: Mapping[str, Planting] = {
         a_plan_is_not_checked_again,
         a_message_is_claimed_without_a_guard,
         a_budget_deletes_by_what_it_was,
+        one_changed_node_ends_a_whole_look,
         projects_are_mixed_up,
     )
 }

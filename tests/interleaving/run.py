@@ -19,7 +19,7 @@ from service.application.costs.costs import CostService
 from service.application.nodes.nodes import NodeChange, NodeService
 from service.daemon import leaseholder
 from service.domain import ids
-from service.domain.errors import StewardError
+from service.domain.errors import StaleVersion, StewardError
 from service.domain.idle.terms import TermsChange
 from service.domain.metering.attribution import Reattribution
 from service.domain.metering.line_items import make_meters
@@ -241,7 +241,7 @@ class Run:
                 for name, work in one.works.items():
                     if luck.random() < 0.75:
                         of = f"{number} {name} of {lease.project}"
-                        works[of] = partial(_bearing, partial(work, lease))
+                        works[of] = partial(_turn, name, partial(work, lease))
         if luck.random() < 0.15:
             works[RUNS_OUT] = self._run_out
         for name, call in self._callers().items():
@@ -306,6 +306,17 @@ def _bearing(work: Work) -> None:
     """What the service itself says no to is an answer."""
     with suppress(StewardError):
         work()
+
+
+def _turn(name: str, work: Work) -> None:
+    """A turn of a controller. It may end early, but not because a row of many was changed by
+    somebody else: whatever has its turn at the same time would end each of its turns so."""
+    try:
+        work()
+    except StaleVersion as error:
+        raise Violation(f"a turn of {name} was given up: {error}") from error
+    except StewardError:
+        pass
 
 
 def run(seed: int, only: Sequence[type[Part]] | None = None) -> Run:

@@ -35,6 +35,7 @@ FOUND_BY = {
     "a_plan_is_not_checked_again": 0,
     "a_message_is_claimed_without_a_guard": 35,
     "a_budget_deletes_by_what_it_was": 3,
+    "one_changed_node_ends_a_whole_look": 0,
     "projects_are_mixed_up": 2,
 }
 # Bugs that show nowhere else are looked for where there is such a part in each seed.

@@ -20,7 +20,7 @@ from service.controllers.recording.recording import (
     record_sights,
 )
 from service.domain.clock import Clock
-from service.domain.errors import NotAllowed
+from service.domain.errors import NotAllowed, StaleVersion
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
 from service.domain.lifecycle.absence import LOOKS
@@ -221,6 +221,24 @@ class InventoryController:
         return max(stored, self.looked_at.get(lease.project, 0))
 
     def _write_batch(self, batch: Batch, records: OperationLog, poll: Poll, lease: Lease) -> bool:
+        """Write the sightings of a batch; returns whether all were written. If another transaction
+        changed a node meanwhile, each half is written by itself: one node holds back no other."""
+        try:
+            return self._write_together(batch, records, poll, lease)
+        except StaleVersion as error:
+            if len(batch) == 1:
+                log.debug("inventory.overtaken", node_id=next(iter(batch)), reason=str(error))
+                return False
+        sighted = list(batch.items())
+        middle = len(sighted) // 2
+        first = self._write_batch(dict(sighted[:middle]), records, poll, lease)
+        second = self._write_batch(dict(sighted[middle:]), records, poll, lease)
+        return first and second
+
+    def _write_together(
+        self, batch: Batch, records: OperationLog, poll: Poll, lease: Lease
+    ) -> bool:
+        """Write the sightings of a batch in one transaction. Raises StaleVersion."""
         with self._units.reading() as unit:
             nodes = unit.nodes.find_many(batch)
         seen = {
