@@ -51,10 +51,10 @@ def test_how_an_idle_node_stands_is_shown_with_its_signals(client, lab):
     assert all(one["level"] == "QUIET" for one in shown["signals"])
     cpu = next(one for one in shown["signals"] if one["signal"] == "cpu")
     assert (cpu["worker"], cpu["value"], cpu["coverage_percent"]) == (0, 2.0, 100)
-    assert cpu["reason"] == "at rest since 2026-11-05T12:00:00Z"
+    assert cpu["reason"] == "quiet since 2026-11-05T12:00:00Z"
     shown = client.get(f"/v1/nodes/{busy.id}/idle").json()
     assert (shown["state"], shown["due_at"]) == ("ACTIVE", None)
-    assert "at work" in shown["verdict"]["reason"]
+    assert "active" in shown["verdict"]["reason"]
     assert client.get("/v1/nodes/nobody/idle").status_code == 404
 
 
@@ -114,7 +114,7 @@ def test_a_heartbeat_is_shown_as_a_signal_of_the_whole_node(client, lab):
     lab.minute()
     beat = signals_of(client, idle)[None, "heartbeat"]
     assert (beat["level"], beat["value"], beat["coverage_percent"]) == ("ACTIVE", None, 0)
-    assert beat["reason"] == "a heartbeat says that it is at work"
+    assert beat["reason"] == "a heartbeat says that it is active"
 
 
 def test_the_signals_of_a_deleted_node_stay_as_the_last_look_found_them(client, lab):

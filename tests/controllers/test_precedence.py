@@ -469,7 +469,7 @@ def test_idleness_is_the_reason_and_every_other_cause_stands_beside(house):
     house.exceed_budget(grace=DAY)
     house.spend(2)
     house.look_idle(8)
-    assert house.node(node).delete_reason.startswith(f"{IDLE}: every device is at rest")
+    assert house.node(node).delete_reason.startswith(f"{IDLE}: every device is quiet")
     assert house.last_event(node).endswith(f" (also: {SPENT})")
 
 

@@ -209,7 +209,7 @@ class _Filling:
         return jobs
 
     def _watch_nodes(self) -> dict[str, Node]:
-        """Nodes at rest, at work and without signals, that a daemon has watched long enough."""
+        """Nodes quiet, active and without signals, that a daemon has watched long enough."""
         daemon = IdleLab(self.units, self.clock, Action.OBSERVE)
         with self.engine.begin() as connection:
             connection.execute(update(leases).values(held_since=self.clock.now - 2 * HOUR))

@@ -48,9 +48,7 @@ def watched(node, **changes):
         NOON,
         {0: "987"},
     )
-    verdict = IdleVerdict(
-        Level.QUIET, "at rest", since=NOON, blockers=(Blocker.SESSION,), lacking=()
-    )
+    verdict = IdleVerdict(Level.QUIET, "quiet", since=NOON, blockers=(Blocker.SESSION,), lacking=())
     course = IdleCourse(node.id, 1, State.NOTIFIED, NOON, NOON, Action.STOP, None, 7)
     return replace(WatchedNode(course, "lab", signals, verdict, NOON, NOON + 900), **changes)
 

@@ -22,7 +22,7 @@ NodeId = Annotated[str, Path()]
 
 
 class HeartbeatRequest(Body):
-    """Reports that the node is at work."""
+    """Reports that the node is active."""
 
     at: Instant | None = Field(
         default=None,
@@ -48,7 +48,7 @@ class HeartbeatView(View):
 
     node_id: str
     at: Time = Field(description="When the service received it.")
-    expires_at: Time = Field(description="The node counts as at work until then.")
+    expires_at: Time = Field(description="The node counts as active until then.")
     note: str = Field(examples=["epoch 7"])
 
     @classmethod
@@ -97,7 +97,7 @@ def send_heartbeat(
     request: Request,
     body: HeartbeatRequest | None = None,
 ) -> HeartbeatView:
-    """Report that the node is at work: it is not idle until the heartbeat expires. A heartbeat that
+    """Report that the node is active: it is not idle until the heartbeat expires. A heartbeat that
     lasts no longer than the previous one is answered, and not stored."""
     beat = (body or HeartbeatRequest()).to_beat()
     return HeartbeatView.from_heartbeat(

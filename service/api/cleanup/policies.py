@@ -72,7 +72,7 @@ class PolicyRequest(Body):
 
     idle_after_seconds: Wait = Field(
         default=3_600,
-        description="Seconds at rest after which a node is idle. The least value depends on how"
+        description="Seconds a node must be quiet to be idle. The least value depends on how"
         " late signals arrive; a lower value is refused with the least one.",
         examples=[3_600],
     )

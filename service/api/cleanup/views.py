@@ -28,7 +28,7 @@ from service.domain.idle.signals.signal import Kind, Level
 from service.domain.lifecycle.precedence import Holder
 from service.domain.money import format_usd
 
-_EXAMPLE = "every device is at rest"
+_EXAMPLE = "every device is quiet"
 
 
 class HeldView(View):
@@ -310,7 +310,7 @@ class CoverageView(View):
     project: str = Field(examples=["lab"])
     nodes: int = Field(description="READY nodes.", examples=[12])
     known: int = Field(
-        description="Of these, nodes that are proved to be at work or at rest.", examples=[11]
+        description="Of these, nodes that are proved to be active or quiet.", examples=[11]
     )
     unknown: int = Field(examples=[1])
     never_deleted: int = Field(
@@ -355,7 +355,7 @@ class SignalView(View):
     level: Level
     reason: str = Field(
         description="For UNKNOWN, why nothing is known; else what the signal shows.",
-        examples=["at rest since 2026-11-01T12:00:00Z"],
+        examples=["quiet since 2026-11-01T12:00:00Z"],
     )
     value: float | None = Field(
         description="Percent, bytes a second, chips or seconds; null if nothing was measured.",
@@ -368,7 +368,7 @@ class SignalView(View):
         " rest. The newest seconds do not count.",
         examples=[98],
     )
-    last_active_at: Time | None = Field(description="When the signal was last not at rest.")
+    last_active_at: Time | None = Field(description="When the signal was last not quiet.")
 
     @classmethod
     def from_state(cls, row: SignalState, now: int) -> SignalView:
@@ -463,7 +463,7 @@ class NodeIdleView(View):
     judged_at: Time | None
     notified_at: Time | None
     idle_at: Time | None = Field(
-        description="When a QUIET node has been at rest for long enough, if it stays at rest; null"
+        description="When a QUIET node has been quiet for long enough, if it stays quiet; null"
         " in other states, and while something blocks its end."
     )
     due_at: Time | None = Field(description="When its grace is over; null if no action follows.")
@@ -474,7 +474,7 @@ class NodeIdleView(View):
         description="The policy that applies: `node`, or its scope.", examples=["node"]
     )
     idle_after_seconds: int | None = Field(
-        description="Seconds at rest after which it is idle; null for one that is not READY.",
+        description="Seconds it must be quiet to be idle; null for one that is not READY.",
         examples=[3_600],
     )
     grace_seconds: int | None = Field(

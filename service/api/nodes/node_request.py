@@ -50,7 +50,7 @@ class IdleRequest(Body):
 
     after_seconds: Annotated[int, Field(strict=True, ge=1, le=MAX_SECONDS)] = Field(
         default=3_600,
-        description="Seconds at rest after which the node is idle. The least follows"
+        description="Seconds the node must be quiet to be idle. The least follows"
         " from how late signals arrive; less is answered with it.",
         examples=[3_600],
     )

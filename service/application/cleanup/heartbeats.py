@@ -1,4 +1,4 @@
-"""Heartbeats: a caller reports that a node is at work, if need be with a token that permits only
+"""Heartbeats: a caller reports that a node is active, if need be with a token that permits only
 this."""
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from service.emulator.world.world import World
 BOOT_SECONDS = 30.0
 """From READY to the first step of the work."""
 CHANGE_SECONDS = 4 * HOUR
-"""Until a node at work changes its pace."""
+"""Until an active node changes its pace."""
 
 
 class Workload(StrEnum):

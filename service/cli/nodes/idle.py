@@ -129,14 +129,14 @@ def _describe_wait(waiting: Mapping[str, Any] | None) -> str:
 
 
 def _describe_verdict(shown: Mapping[str, Any], now: int) -> str:
-    """Verdict of the signals: how long a QUIET node has been at rest and when it becomes idle, else
+    """Verdict of the signals: how long a QUIET node has been quiet and when it becomes idle, else
     the reason of the verdict."""
     verdict = shown["verdict"]
     if verdict is None:
         return "not checked yet"
     if shown["state"] != "QUIET" or not verdict["since"]:
         return str(verdict["reason"])
-    said = f"at rest for {format_age(now - parse_rfc3339(verdict['since']))}"
+    said = f"quiet for {format_age(now - parse_rfc3339(verdict['since']))}"
     # A busy host does not block the end of a crash loop: then there is a time.
     if verdict["blockers"] and shown["idle_at"] is None:
         return f"{said}, blocked by {', '.join(verdict['blockers'])}"
@@ -181,7 +181,7 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
     print_facts(
         [
             ("state", _format_line(shown, now).partition(" ")[2]),
-            ("at rest since", format_time(verdict["since"]) if verdict["since"] else ""),
+            ("quiet since", format_time(verdict["since"]) if verdict["since"] else ""),
             ("notified at", format_time(shown["notified_at"]) if shown["notified_at"] else ""),
             ("policy", policy),
             ("limited by", "; ".join(shown["limits"])),

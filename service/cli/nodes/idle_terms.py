@@ -16,7 +16,7 @@ IdleAfter = Annotated[
         "--idle-after",
         parser=options.parse_seconds,
         metavar="DURATION",
-        help="How long a node is at rest until it is idle.",
+        help="How long a node must be quiet to be idle.",
     ),
 ]
 Grace = Annotated[

@@ -109,7 +109,7 @@ def heartbeat(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Report that a node is at work. It is not idle until the heartbeat expires."""
+    """Report that a node is active. It is not idle until the heartbeat expires."""
     body = {"expires_seconds": expires, **({} if note is None else {"note": note})}
     with open_client() as client:
         path = f"/v1/nodes/{find_node(client, node)}/heartbeat"
@@ -117,7 +117,7 @@ def heartbeat(
     if json:
         print_json(answer)
     else:
-        print_lines(f"at work until {format_time(answer.value['expires_at'])} UTC")
+        print_lines(f"active until {format_time(answer.value['expires_at'])} UTC")
 
 
 def heartbeat_token(node: options.NodeName, json: options.Json = False) -> None:

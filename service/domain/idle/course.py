@@ -154,7 +154,7 @@ def is_idle(verdict: IdleVerdict, applied: AppliedRule, until: int) -> bool:
 def idle_at(
     course: IdleCourse, verdict: IdleVerdict | None, applied: AppliedRule, judged_at: int
 ) -> int | None:
-    """Return when the course of a QUIET node reaches idleness, if the node stays at rest. The
+    """Return when the course of a QUIET node reaches idleness, if the node stays quiet. The
     newest seconds did not count at `judged_at`, and will not count then. None in other states, and
     while something blocks the deletion."""
     if course.state is not State.QUIET or verdict is None or verdict.until is None:

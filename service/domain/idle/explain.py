@@ -43,7 +43,7 @@ class Claim(StrEnum):
 class SignalState:
     """The state of one signal with its reason. `worker` and `value` are None for a claim. `at` is
     the end of the newest reading; None without a reading. `coverage` is the share of the policy's
-    idle time in which the signal is at rest, in percent."""
+    idle time in which the signal is quiet, in percent."""
 
     worker: int | None
     signal: Kind | Claim
@@ -113,9 +113,9 @@ def _list_measured(evidence: ActivityEvidence, span: _Span) -> Iterator[SignalSt
         if track is None:
             yield SignalState(worker, kind, Level.UNKNOWN, unknown)
             continue
-        shown = "at work" if track.level is Level.ACTIVE else "at rest"
+        shown = "active" if track.level is Level.ACTIVE else "quiet"
         if track.level is not Level.ACTIVE and track.at_rest:
-            shown = f"at rest since {to_rfc3339(track.at_rest[0][0])}"
+            shown = f"quiet since {to_rfc3339(track.at_rest[0][0])}"
         value, host = track.value, evidence.hosts.get(worker)
         if kind is Kind.DEVICE and track.level is Level.QUIET and host is not None and host.holder:
             value, shown = 1.0, LOOPS
@@ -160,7 +160,7 @@ def _build_claim(
     claim: Claim, active_until: int, said: str, quiet: str, span: _Span
 ) -> SignalState:
     """The state of a claim of work. As in a proof, it is active if it reaches into the ignored
-    newest seconds; otherwise it is at rest since its end."""
+    newest seconds; otherwise it is quiet since its end."""
     is_active = active_until > span.until
     at = min(active_until, span.now)
     rest = max(0, span.until - max(span.start, active_until))

@@ -37,7 +37,7 @@ class LinkRefusal(StrEnum):
     USED = "this link was used before"
     EXPIRED = "this link has expired"
     ANOTHER = "the node was created again since, and this link is for the earlier one"
-    SINCE_BUSY = "the node was at work since this message was written"
+    SINCE_BUSY = "the node was active since this message was written"
     ENDED = "the node no longer exists"
     ENDING = "the node is already being deleted"
 

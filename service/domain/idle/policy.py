@@ -64,7 +64,7 @@ class Recipient:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The action after a number of seconds at rest, with `grace_seconds` of notice."""
+    """The action after a number of quiet seconds, with `grace_seconds` of notice."""
 
     idle_after_seconds: int = 3_600
     grace_seconds: int = 900

@@ -24,7 +24,7 @@ from service.domain.idle.signals.signal import (
 )
 
 COVERAGE_PERCENT = 90
-"""The share of the time at rest that readings of each needed signal have to cover."""
+"""The share of the quiet time that readings of each needed signal have to cover."""
 
 STALE_SECONDS = 300
 """A signal has stopped if its newest reading ended this long before the newest seconds."""
@@ -125,7 +125,7 @@ class ActivityEvidence:
 
 
 class Blocker(StrEnum):
-    """What keeps an idle node from its deletion; the time at rest goes on meanwhile."""
+    """What keeps an idle node from its deletion; the quiet time goes on meanwhile."""
 
     HOST_BUSY = "host_busy"
     SESSION = "session"
@@ -136,11 +136,11 @@ class Blocker(StrEnum):
 class IdleVerdict:
     """The result of the evidence.
 
-    With QUIET, `since` is when the devices came to rest, and `proved_since` when the hosts were at
-    rest as well. `coverage` is the smallest covered share of that time in percent, of all workers
+    With QUIET, `since` is when the devices became quiet, and `proved_since` when the hosts were
+    quiet as well. `coverage` is the smallest covered share of that time in percent, of all workers
     and needed signals. `until` is the end of the proof. `lacking` says what is missing for a proof.
-    `is_seen` says of an UNKNOWN node that all its workers report, and that the reports prove no
-    rest: no signal is lost.
+    `is_seen` says of an UNKNOWN node that all its workers report, and that the reports do not prove
+    it quiet: no signal is lost.
     """
 
     level: Level
@@ -235,7 +235,7 @@ def _judge_until(
         )
     return IdleVerdict(
         Level.QUIET,
-        "every device is at rest",
+        "every device is quiet",
         since=since,
         proved_since=max(since, busy_until),
         coverage=min(proof.coverage for proof in proofs),
@@ -253,7 +253,7 @@ def is_unread(evidence: ActivityEvidence, now: int) -> bool:
 
 
 _WORK_KINDS = frozenset((*DEVICE_KINDS, *CHIPS_KINDS)) - {Kind.DEVICE}
-"""The signals that show work. A device that a process holds may be at rest."""
+"""The signals that show work. A device that a process holds may be quiet."""
 
 
 def _newest_work(tracks: Mapping[tuple[int, Kind], SignalTrack]) -> tuple[int, int, Kind] | None:
@@ -271,7 +271,7 @@ def _newest_work(tracks: Mapping[tuple[int, Kind], SignalTrack]) -> tuple[int, i
 
 
 def _describe_work(worker: int, kind: Kind) -> str:
-    return f"worker {worker} is at work, as its {kind} shows"
+    return f"worker {worker} is active, as its {kind} shows"
 
 
 def shown_at_work(tracks: Mapping[tuple[int, Kind], SignalTrack], until: int) -> IdleVerdict | None:
@@ -285,7 +285,7 @@ def shown_at_work(tracks: Mapping[tuple[int, Kind], SignalTrack], until: int) ->
 
 def heartbeat_activity(until: int, now: int) -> tuple[int, str]:
     """Return the end of the work that the newest heartbeat claims, for the proof, with a text."""
-    return min(until, now + 1), "a heartbeat says that it is at work"
+    return min(until, now + 1), "a heartbeat says that it is active"
 
 
 def job_activity(evidence: ActivityEvidence, job: JobActivity, now: int) -> tuple[int, str]:
@@ -321,7 +321,7 @@ def _prove_worker(
     window: tuple[int, int],
     seen_by: int,
 ) -> _Proof:
-    """Whether one worker is at rest in the window. Readings of a device signal, CPU and network
+    """Whether one worker is quiet in the window. Readings of a device signal, CPU and network
     each have to cover 90 %, and none of these signals may have stopped before `seen_by`."""
     start, until = window
     stopped = [
@@ -356,18 +356,18 @@ def _prove_worker(
 
 
 def _describe_lacking(name: str, worker: int, share: int, holder: str) -> str:
-    """What is lacking of a signal that is at rest for `share` percent of the time."""
+    """What is lacking of a signal that is quiet for `share` percent of the time."""
     why = f"; {holder}" if holder else ""
     if not share:
-        return f"{name} of worker {worker} has no reading at rest{why}"
+        return f"{name} of worker {worker} has no quiet reading{why}"
     return (
-        f"{name} of worker {worker} has readings at rest for {share} % of the time;"
+        f"{name} of worker {worker} has quiet readings for {share} % of the time;"
         f" {COVERAGE_PERCENT} % is needed{why}"
     )
 
 
 def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:
-    """Return the share of [start, until) that one signal proves at rest, in whole percent, rounded
+    """Return the share of [start, until) that one signal proves quiet, in whole percent, rounded
     down. An empty span is 100 % covered."""
     if track is None:
         return 0
@@ -379,7 +379,7 @@ def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:
 def _coverage_of_missing(
     named_at: int, tracks: Mapping[Kind, SignalTrack], window: tuple[int, int]
 ) -> int:
-    """The share of a window without a duty cycle and with the host at rest, in percent. The time
+    """The share of a window without a duty cycle and and with a quiet host, in percent. The time
     before the instance id was known does not count: no duty cycle could be found then."""
     start, until = window
     seen_from = max(start, named_at)
@@ -419,7 +419,7 @@ def trouble_of(
 def _has_never_started(evidence: ActivityEvidence, worker: int) -> bool:
     """Whether the accelerator of a worker never ran: it has no duty cycle, though other workers of
     the project have one (reference/cloud-tpu-api.md section 5). A duty cycle is found by the
-    instance id, so the id has to be known. A device that any signal has shown at work, or that a
+    instance id, so the id has to be known. A device that any signal has shown active, or that a
     process has held, was started; only the worker's own report shows that no process held it."""
     is_measured = evidence.families.get(Kind.DUTY_CYCLE) is MetricFamily.PRESENT
     tracks = [evidence.tracks.get((worker, kind)) for kind in DEVICE_KINDS]
@@ -440,7 +440,7 @@ def _list_blockers(evidence: ActivityEvidence, busy_until: int, until: int) -> I
 
 
 def _find_waste(evidence: ActivityEvidence) -> Waste | None:
-    """The kind of waste on a node at rest: a crash loop, or a holder without progress. None without
+    """The kind of waste on a quiet node: a crash loop, or a holder without progress. None without
     either."""
     failures = evidence.job.failures if evidence.job is not None else 0
     if max([failures, 0, *(host.restarts for host in evidence.hosts.values())]) >= CRASHES:

@@ -40,7 +40,7 @@ class WorkerActivity:
     and of one boot.
 
     `holder` describes the process that holds a device. `device_free_since` is None while a process
-    holds it; the others are None while a core or the network is at work.
+    holds it; the others are None while a core or the network is active.
     """
 
     watched_from: int
@@ -137,9 +137,9 @@ def parse_activity(
 def readings_of(
     worker: int, activity: WorkerActivity, *, is_held_on: bool = False
 ) -> Sequence[Reading]:
-    """Return the readings that are made of the activity in a worker's report. A signal is at rest
-    over the whole quiet time. Else it is at work in the last second, as present work does not show
-    the time before. A signal that came to rest in this time was at work just before: a burst
+    """Return the readings that are made of the activity in a worker's report. A signal is quiet
+    over the whole quiet time. Else it is active in the last second, as present work does not show
+    the time before. A signal that became quiet in this time was active just before: a burst
     between two reports counts.
 
     A crash loop is no work of the device while the meter counts its restarts. `is_held_on` says

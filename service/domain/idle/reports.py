@@ -106,7 +106,7 @@ def pause_of(subject: IdleSubject, now: int, times: IdleTimes) -> int | None:
 
 
 def is_candidate(subject: IdleSubject, times: IdleTimes) -> bool:
-    """Whether a node is a candidate, so that its reports are read. It is at rest for the idle time
+    """Whether a node is a candidate, so that its reports are read. It is quiet for the idle time
     of its policy, also if its end is blocked. A node with a notice stays a candidate while its
     activity is unknown."""
     watched = subject.watched

@@ -107,7 +107,7 @@ def with_rest(
     hour: ActivityHour, tracks: Mapping[tuple[int, Kind], SignalTrack], workers: int, until: int
 ) -> ActivityHour:
     """Return the rollup of an hour with the slots that ended by `until` in proved rest. Every
-    worker is proved at rest: readings of one device signal cover nine tenths of the slot."""
+    worker is proved to be quiet: readings of one device signal cover nine tenths of the slot."""
     if UNKNOWN not in hour.levels:
         return hour
     resting = [
@@ -138,7 +138,7 @@ def with_rest(
 
 def hours_since(first: int | None, now: int) -> range:
     """Return the starts of the hours whose rollups change by activity from `first` on. Slots that
-    are proved at rest only now change them as well."""
+    are proved to be quiet only now change them as well."""
     earliest = now - HOUR // 3
     start = max(min(earliest if first is None else first, earliest), now - LONGEST_LATE)
     return range(start // HOUR * HOUR, now + 1, HOUR)

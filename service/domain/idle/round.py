@@ -72,7 +72,7 @@ def decide_round(
     another node."""
     now, sights = facts.now, {}
     for assessed in nodes:
-        # The first minutes are no work: nodes that were made together come to rest together.
+        # The first minutes are no work: nodes that were made together become quiet together.
         booted = counts_from(assessed.subject.node, times) - times.warmup + BOOT_SECONDS
         sight = sight_of(assessed.verdict, assessed.watched, booted)
         sights[assessed.watched.course.node_id] = sight
@@ -209,7 +209,7 @@ def _list_holds(cleanup: Cleanup, facts: RoundFacts, times: IdleTimes) -> Sequen
 def _hold_for_clock(
     before: RailHold | None, facts: RoundFacts, times: IdleTimes, found: list[RailHold]
 ) -> None:
-    """Add the hold of a clock that jumped, or one that is not over. After a jump the time at rest
+    """Add the hold of a clock that jumped, or one that is not over. After a jump the quiet time
     is unknown, so no node ends for the time of a start."""
     if abs(facts.drift) > CLOCK_SECONDS:
         reason = f"the clock jumped by {round(facts.drift)} s"

@@ -123,7 +123,7 @@ def test_a_delete_link_leaves_its_evidence_in_the_history(units, links):
     node = told_of(units)
     with units() as unit:
         watched = unit.idle_courses.find_by_node(node.id)
-        verdict = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
+        verdict = IdleVerdict(Level.QUIET, "every device is quiet", since=NOON - HOUR)
         unit.idle_courses.save([replace(watched, verdict=verdict, judged_at=NOON - 60)])
     links.use_link(tokens_of(units, node)[Verb.DELETE])
     with units.reading() as unit:
@@ -131,7 +131,7 @@ def test_a_delete_link_leaves_its_evidence_in_the_history(units, links):
         course = unit.idle_courses.find_by_node(node.id).course
     assert (ended.actor, ended.reason) == ("a link in a message", BECAUSE)
     assert (ended.action, ended.at, ended.hourly) == (Action.DELETE, NOON, 9_600_000_000)
-    assert ended.evidence["verdict"]["reason"] == "every device is at rest"
+    assert ended.evidence["verdict"]["reason"] == "every device is quiet"
     assert ended.evidence["policy"]["source"] == "default"
     assert course.state is State.DELETING
 

@@ -256,7 +256,7 @@ REPORT = {
 
 VERDICT = {
     "level": "QUIET",
-    "reason": "every device is at rest",
+    "reason": "every device is quiet",
     "since": "2026-11-05T11:00:00Z",
     "coverage_percent": 98,
     "blockers": [],
@@ -289,7 +289,7 @@ def shown(**changes):
                 "worker": 0,
                 "signal": "cpu",
                 "level": "QUIET",
-                "reason": "at rest since 2026-11-05T11:00:00Z",
+                "reason": "quiet since 2026-11-05T11:00:00Z",
                 "value": 2.5,
                 "at": "2026-11-05T11:59:00Z",
                 "age_seconds": 60,
@@ -379,15 +379,15 @@ EARLIER_STOP = {"at": "2026-11-05T11:00:00Z", "action": "stop"}
         ),
         (
             {"due_at": None, "state": "QUIET", "idle_at": "2026-11-05T12:01:10Z"},
-            "QUIET: at rest for 1h00m, idle in 1m10s",
+            "QUIET: quiet for 1h00m, idle in 1m10s",
         ),
         (
             {"due_at": None, "state": "QUIET", "idle_at": "2026-11-05T11:59:50Z"},
-            "QUIET: at rest for 1h00m, idle at one of the next checks",
+            "QUIET: quiet for 1h00m, idle at one of the next checks",
         ),
         (
             {"state": "QUIET", "verdict": {**VERDICT, "blockers": ["session"]}},
-            "QUIET: at rest for 1h00m, blocked by session",
+            "QUIET: quiet for 1h00m, blocked by session",
         ),
         (
             {
@@ -395,7 +395,7 @@ EARLIER_STOP = {"at": "2026-11-05T11:00:00Z", "action": "stop"}
                 "idle_at": "2026-11-05T12:01:10Z",
                 "verdict": {**VERDICT, "blockers": ["host_busy"], "waste": "crash_loop"},
             },
-            "QUIET: at rest for 1h00m, idle in 1m10s",
+            "QUIET: quiet for 1h00m, idle in 1m10s",
         ),
         (
             {"due_at": None, "state": "WARMING"},
@@ -541,7 +541,7 @@ def test_a_line_of_watch_has_the_time_at_which_it_is_printed(api):
     gone = shown(judged_at="2026-11-05T11:56:00Z", node_state="DELETED")
     api.when("GET", f"/v1/nodes/{ID}/idle", earlier, earlier, gone)
     lines = steward("nodes", "idle", ID, "--watch").stdout.splitlines()
-    assert "signals of     2026-11-05 11:56:00, 4m00s ago" in lines
+    assert "signals of   2026-11-05 11:56:00, 4m00s ago" in lines
     assert lines[-2] == "12:00:00 NOTIFIED: deleted in 4m10s"
 
 
@@ -551,7 +551,7 @@ def test_the_evidence_of_an_end_does_not_grow_old(api):
     over = shown(state="DELETING", node_state="DELETED", ended=[ended], signals=[reading])
     api.when("GET", f"/v1/nodes/{ID}/idle", over)
     lines = steward("nodes", "idle", ID).stdout.splitlines()
-    assert "signals of     2026-11-05 12:00:00" in lines
+    assert "signals of   2026-11-05 12:00:00" in lines
     (cpu,) = [line.split() for line in lines if "cpu" in line]
     assert cpu == ["0", "cpu", "QUIET", "2.5", "%", "58s", "98", "%", "1m00s"]
     assert "worker 0, 10s before: 1 SSH session, the TPU is free" in lines
@@ -560,7 +560,7 @@ def test_the_evidence_of_an_end_does_not_grow_old(api):
 def test_a_kept_node_says_until_when(api):
     api.when("GET", f"/v1/nodes/{ID}/idle", shown(kept_until="2026-11-05T14:00:00Z"))
     lines = steward("nodes", "idle", ID).stdout.splitlines()
-    assert "kept until     2026-11-05 14:00:00" in lines
+    assert "kept until   2026-11-05 14:00:00" in lines
 
 
 def test_an_unknown_node_is_not_said_to_be_blocked_by_that(api):

@@ -131,7 +131,7 @@ def test_show_is_silent_of_a_keep_that_is_over(api, keep, said):
 def test_a_heartbeat_holds_for_fifteen_minutes_unless_told_otherwise(api):
     beat = {"node_id": ID, "at": "", "expires_at": "2026-11-05T12:15:00Z", "note": ""}
     api.when("POST", f"{PATH}/heartbeat", beat)
-    assert steward("nodes", "heartbeat", ID).stdout == "at work until 2026-11-05 12:15:00 UTC\n"
+    assert steward("nodes", "heartbeat", ID).stdout == "active until 2026-11-05 12:15:00 UTC\n"
     steward("nodes", "heartbeat", ID, "--expires", "2h", "--note", "epoch 7")
     assert [call.body for call in api.calls] == [
         {"expires_seconds": 900},

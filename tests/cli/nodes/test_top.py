@@ -30,7 +30,7 @@ LOOPING = {
 
 @pytest.fixture
 def busy(api: Api) -> Api:
-    """An API with three nodes: at work, idle, and in a crash loop while its deletion fails."""
+    """An API with three nodes: active, idle, and in a crash loop while its deletion fails."""
     big = node(id=OTHER, name="big", hourly_cost="14.000000000", deletes_at=None)
     failing = {"asked": "absent", "last_error": "unavailable", "team": ""}
     api.when("GET", "/v1/nodes", page(node(), big, node(id=THIRD, name="odd", **failing)))

@@ -74,7 +74,7 @@ class Outbox:
         """Put the message of `at` that the node is idle into the outbox."""
         rule, node = Rule(3_600, 900, Action.DELETE), self.node
         applied = AppliedRule(rule, "node", 1, Action.DELETE, (), recipients, "")
-        verdict = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
+        verdict = IdleVerdict(Level.QUIET, "every device is quiet", since=NOON - HOUR)
         promise = LinkPromise(node.id, node.attempt, at, public_url) if public_url else None
         look = IdleLook(node, applied, verdict, Signals({}), 9_600_000_000)
         message = idle_message(look, at, NOON - HOUR, at + 900, promise)

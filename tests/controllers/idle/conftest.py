@@ -84,7 +84,7 @@ class FakeTelemetry:
 @dataclass
 class Machine:
     """One worker as its two programs report it: every 240 s, and within a minute of what matters.
-    `doing` are changes to the document of a machine at rest."""
+    `doing` are changes to the document of a machine quiet."""
 
     boot: str
     since: int
@@ -117,7 +117,7 @@ class Machine:
             self.values["activity"] = json.dumps(document)
 
     def do(self, now: int, **changes: Any) -> None:
-        """Do something else from now on; what was at work is at rest since now."""
+        """Do something else from now on; what was active is quiet since now."""
         was_at_work = [key for key, value in self.doing.items() if key.endswith("_since")]
         self.doing = dict.fromkeys(was_at_work, now) | changes
 
@@ -132,7 +132,7 @@ class FakeWorkers:
     broken: set[str] = field(default_factory=set)
 
     def add(self, cloud_id: str, hosts: int = 1) -> None:
-        """Machines that have just booted, at rest."""
+        """Machines that have just booted, quiet."""
         self.machines[cloud_id] = [
             Machine("boot-1", self.clock(), f"{len(self.machines)}00{worker}")
             for worker in range(hosts)

@@ -210,7 +210,7 @@ def test_a_heartbeat_holds_for_its_own_incarnation_only(lab):
         unit.heartbeats.save(Heartbeat(other.id, 7, NOON, NOON + 86_400))
     lab.minute(ENOUGH)
     assert lab.ended() == [other.name]
-    assert lab.course(held).verdict.reason == "a heartbeat says that it is at work"
+    assert lab.course(held).verdict.reason == "a heartbeat says that it is active"
 
 
 @pytest.mark.deep
@@ -656,7 +656,7 @@ def test_rollups_tell_what_each_node_did(lab):
     assert of_idle.levels.rstrip(".") == "I" * len(of_idle.levels.rstrip("."))
     assert of_busy.levels.rstrip(".") == "B" * len(of_busy.levels.rstrip("."))
     written = (len(of_idle.levels.rstrip(".")), len(of_busy.levels.rstrip(".")))
-    assert 6 <= written[0] <= 7, "35 minutes are proved at rest, of which five may be unwritten"
+    assert 6 <= written[0] <= 7, "35 minutes are proved quiet, of which five may be unwritten"
     assert 7 <= written[1] <= 8
     assert of_idle.values[Kind.CPU][0] == 2.0
 

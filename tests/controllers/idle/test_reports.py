@@ -138,7 +138,7 @@ def test_the_report_is_read_freshly_before_the_end(lab):
     lab.minute(30)
     assert lab.node(idle).asked == "present", "nothing ends without a fresh report"
     looked = lab.course(idle)
-    assert looked.course.state == "UNKNOWN", "though Monitoring still shows it at rest"
+    assert looked.course.state == "UNKNOWN", "though Monitoring still shows it quiet"
     assert "cannot be read" in looked.verdict.reason
     lab.workers.broken.clear()
     lab.minute(2)
@@ -212,7 +212,7 @@ def test_a_session_blocks_the_end_and_the_time_at_rest_goes_on(lab):
     assert hour.levels.count("I") >= 5
     machine(lab, idle).do(lab.clock(), sessions=0)
     lab.minute(7 + GRACE_MINUTES + LATE_MINUTES)
-    assert lab.node(idle).asked == "absent", "the whole time at rest counts"
+    assert lab.node(idle).asked == "absent", "the whole time quiet counts"
 
 
 @pytest.mark.deep
@@ -477,7 +477,7 @@ def test_each_slice_is_read_and_its_workers_are_counted_over_all(clock):
 
 
 def names_itself_late(lab, node, minute, is_gap):
-    """A busy node of which only CPU and network are at rest, whose meter is dead, and whose duty
+    """A busy node of which only CPU and network are quiet, whose meter is dead, and whose duty
     cycle goes by an id that its supervisor tells in that minute; `is_gap` says when it is lost."""
     lab.add(WORK)
     mute = lab.workers.machines[node.cloud_id][0]

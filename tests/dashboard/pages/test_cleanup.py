@@ -38,7 +38,7 @@ NAMES = ("asleep", f"x{HOSTILE}", "\u202e\u05d0\u05d1", "\U0001f680", "y" * 63)
 
 @contextmanager
 def _watched(path: Path, *names: str) -> Iterator[tuple[Lab, dict[str, Node]]]:
-    """Idle nodes that a daemon has watched for long enough, one at work, and one without any
+    """Idle nodes that a daemon has watched for long enough, one active, and one without any
     signal."""
     with fresh_database("sqlite", path) as address:
         engine, clock = make_engine(address), HandClock()
@@ -150,9 +150,7 @@ def test_an_end_stays_with_its_evidence(tmp_path: Path) -> None:
     policy, *signals = row.evidence
     assert policy == "Policy node: idle for 30 min, then 5 min of grace, then delete"
     # The minute differs: signals are stored every few minutes, counted from the id of the node.
-    cpu = (
-        r"worker 0, cpu: QUIET, 2 %, read at 2026-11-05 12:4\d:00 UTC, at rest since 2026-11-05T12"
-    )
+    cpu = r"worker 0, cpu: QUIET, 2 %, read at 2026-11-05 12:4\d:00 UTC, quiet since 2026-11-05T12"
     assert any(re.match(cpu, said) for said in signals)
 
 

@@ -149,7 +149,7 @@ def test_a_link_about_a_node_that_worked_since_is_gone_with_the_reason(
     notified(lab.units, node, None)
     answer = outside.post(path)
     assert answer.status_code == 410
-    assert "the node was at work since this message was written" in text_of(answer)
+    assert "the node was active since this message was written" in text_of(answer)
     assert node_of(lab, node).asked is Asked.PRESENT
 
 

@@ -26,7 +26,7 @@ UNKNOWN = IdleVerdict(Level.UNKNOWN, "cpu of worker 0 has stopped")
 
 
 def quiet(since, **changes):
-    base = IdleVerdict(Level.QUIET, "at rest", since=since, proved_since=since, coverage=100)
+    base = IdleVerdict(Level.QUIET, "quiet", since=since, proved_since=since, coverage=100)
     return replace(base, **changes)
 
 

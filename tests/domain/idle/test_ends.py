@@ -130,7 +130,7 @@ IDLE = (EndCause.IDLE, "it has been idle since 2026-11-05T11:00:00Z")
 def causes(state=State.NOTIFIED, action="delete", incarnation=1, verdict=None, budgets=(), **node):
     made = factories.sent(**(READY | node), idle=IdlePolicy(action=action))
     course = IdleCourse(made.id, incarnation, state, NOON)
-    verdict = verdict or IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
+    verdict = verdict or IdleVerdict(Level.QUIET, "every device is quiet", since=NOON - HOUR)
     seen = WatchedNode(course, "lab", verdict=verdict)
     applied = apply_policies(made.spec, "", {}, Action.OBSERVE)
     return list(list_causes(made, NOON, applied=applied, watched=seen, budgets=dict(budgets)))
@@ -168,7 +168,7 @@ def test_a_cause_that_does_not_apply_yet_is_not_listed(changes, found):
 
 def test_a_cause_has_the_same_words_in_the_outlook_and_beside_a_reason():
     node = factories.sent(**READY, ttl_seconds=HOUR, idle=IdlePolicy(action="delete"))
-    verdict = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - HOUR)
+    verdict = IdleVerdict(Level.QUIET, "every device is quiet", since=NOON - HOUR)
     course = IdleCourse(node.id, node.attempt, State.NOTIFIED, NOON)
     seen = WatchedNode(course, "lab", verdict=verdict, due_at=NOON)
     subject = IdleSubject(node, apply_policies(node.spec, "", {}, Action.DELETE))

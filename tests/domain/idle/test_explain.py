@@ -53,13 +53,13 @@ def job(progress_at, *, is_preparing=False):
 def test_a_signal_at_rest_says_since_when_with_value_and_coverage():
     one = explained(Kind.CPU, [(LONG_AGO, NOW - 90, 2.0)])[Kind.CPU]
     assert (one.worker, one.level, one.value, one.at) == (0, Level.QUIET, 2.0, NOW - 90)
-    assert one.reason == "at rest since 1970-01-12T09:46:40Z"
+    assert one.reason == "quiet since 1970-01-12T09:46:40Z"
     assert (one.coverage, one.last_active_at) == (100, None)
 
 
 def test_a_signal_at_work_says_so_and_covers_nothing():
     one = explained(Kind.CPU, [(LONG_AGO, NOW - 90, 80.0)])[Kind.CPU]
-    assert (one.level, one.reason, one.coverage) == (Level.ACTIVE, "at work", 0)
+    assert (one.level, one.reason, one.coverage) == (Level.ACTIVE, "active", 0)
     assert one.last_active_at == NOW - 90
 
 
@@ -82,7 +82,7 @@ def test_coverage_is_of_the_idle_time_up_to_the_newest_seconds(start, end, until
 @pytest.mark.parametrize(
     ("family", "end", "level", "reason"),
     [
-        (MetricFamily.PRESENT, UNTIL - 300, Level.QUIET, "at rest since"),
+        (MetricFamily.PRESENT, UNTIL - 300, Level.QUIET, "quiet since"),
         (MetricFamily.PRESENT, UNTIL - 301, Level.UNKNOWN, "has stopped"),
         (MetricFamily.FAILED, NOW, Level.UNKNOWN, "cannot be read"),
     ],
@@ -120,7 +120,7 @@ AT_REST = [(LONG_AGO, NOW, 0.0)]
 @pytest.mark.parametrize(
     ("spans", "signals", "level", "reason"),
     [
-        (AT_REST, {}, Level.QUIET, "at rest since 1970-01-12T09:46:40Z"),
+        (AT_REST, {}, Level.QUIET, "quiet since 1970-01-12T09:46:40Z"),
         (HELD_NOW, {"hosts": {0: Host(NOW, "process 7 holds it")}}, Level.UNKNOWN, "process 7"),
         (
             HELD_NOW,
@@ -129,14 +129,14 @@ AT_REST = [(LONG_AGO, NOW, 0.0)]
             "process 7 holds it, since at least 1970-01-12T09:46:40Z",
         ),
         (AT_REST, {"hosts": {0: Host(NOW, "process 7 holds it", restarts=3)}}, Level.QUIET, LOOPS),
-        (AT_REST, {"hosts": {0: Host(NOW, restarts=3)}}, Level.QUIET, "at rest since"),
+        (AT_REST, {"hosts": {0: Host(NOW, restarts=3)}}, Level.QUIET, "quiet since"),
         (HELD_NOW, {}, Level.UNKNOWN, HELD),
         ([(LONG_AGO, NOW - 361, 0.0)], {"asked_at": NOW}, Level.UNKNOWN, "has stopped"),
-        ([(LONG_AGO, NOW - 360, 0.0)], {"asked_at": NOW}, Level.QUIET, "at rest since"),
+        ([(LONG_AGO, NOW - 360, 0.0)], {"asked_at": NOW}, Level.QUIET, "quiet since"),
         (AT_REST, {"unread_since": NOW - 300}, Level.UNKNOWN, UNREAD),
-        (AT_REST, {"unread_since": NOW - 299}, Level.QUIET, "at rest since"),
+        (AT_REST, {"unread_since": NOW - 299}, Level.QUIET, "quiet since"),
         ([(LONG_AGO, NOW - 781, 0.0)], {}, Level.UNKNOWN, OLD),
-        ([(LONG_AGO, NOW - 780, 0.0)], {}, Level.QUIET, "at rest since"),
+        ([(LONG_AGO, NOW - 780, 0.0)], {}, Level.QUIET, "quiet since"),
     ],
 )
 def test_what_a_worker_reports_is_known_while_its_reports_come(spans, signals, level, reason):

@@ -17,7 +17,7 @@ from service.domain.idle.plan import (
 from service.domain.idle.policy import Action
 from service.domain.idle.rails import Rail
 
-BASIS = PlanBasis(3, 1, 7, "team:vision", 2, "every device is at rest")
+BASIS = PlanBasis(3, 1, 7, "team:vision", 2, "every device is quiet")
 
 
 def entry(number, **changes):

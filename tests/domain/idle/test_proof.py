@@ -52,7 +52,7 @@ PRESENT = dict.fromkeys(MONITORED, MetricFamily.PRESENT)
 
 
 def track(kind, *spans, value=None):
-    """A track with a reading for each span, at rest unless a value is given with it."""
+    """A track with a reading for each span, quiet unless a value is given with it."""
     found = None
     for start, end, *given in spans:
         level = given[0] if given else REST.get(kind, 0.0)
@@ -61,7 +61,7 @@ def track(kind, *spans, value=None):
 
 
 def at_rest(workers=1, kinds=tuple(REST), **changes):
-    """A node that was at rest for four times as long as it takes, seen by all metrics."""
+    """A node that was quiet for four times as long as it takes, seen by all metrics."""
     tracks = {(w, kind): track(kind, (LONG_AGO, NOW)) for w in range(workers) for kind in kinds}
     tracks.update(changes.pop("tracks", {}))
     missing = changes.pop("without", ())
@@ -433,7 +433,7 @@ REPORTED = (Kind.DEVICE, Kind.REPORTED_CPU, Kind.REPORTED_NETWORK)
 
 
 def seen_by_reports(end, workers=1, **changes):
-    """A node that Monitoring does not know, at rest by reports that reach to `end`."""
+    """A node that Monitoring does not know, quiet by reports that reach to `end`."""
     tracks = {(w, kind): track(kind, (LONG_AGO, end)) for w in range(workers) for kind in REPORTED}
     hosts = {worker: Host(end) for worker in range(workers)}
     made = ActivityEvidence(workers, LONG_AGO, tracks, ABSENT, hosts, end, report_seconds=780)

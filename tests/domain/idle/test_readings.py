@@ -62,8 +62,8 @@ def test_a_measurement_changes_the_track_of_its_worker_alone():
     ("value", "up_since", "busy"),
     [
         (20, 100 - 60, None),  # the counter began within the first minute
-        (20, 100 - 61, 120),  # up for longer: it was at work
-        (0, 100, 120),  # at work now, however young it is
+        (20, 100 - 61, 120),  # up for longer: it was active
+        (0, 100, 120),  # active now, however young it is
         (90, 0, None),
     ],
 )

@@ -34,7 +34,7 @@ SEEN = {
     for kind in (Kind.DUTY_CYCLE, Kind.CPU, Kind.NETWORK)
 }
 COVERED = Signals(tracks=SEEN, instances={0: "1"})
-QUIET = IdleVerdict(Level.QUIET, "at rest", since=NOON - 3_000, proved_since=NOON - 3_000)
+QUIET = IdleVerdict(Level.QUIET, "quiet", since=NOON - 3_000, proved_since=NOON - 3_000)
 UNKNOWN = IdleVerdict(Level.UNKNOWN, "no")
 
 

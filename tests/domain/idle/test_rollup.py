@@ -1,4 +1,4 @@
-"""Rollups: what was seen at work stays so, and what is not known never counts as rest."""
+"""Rollups: what was seen active stays so, and what is not known never counts as rest."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests import factories
 NOW = 1_000_000
 TIMES = IdleTimes(warmup=600, telemetry=240, start=900, period=60)
 APPLIED = AppliedRule(Rule(action=Action.DELETE), "node", 0, Action.DELETE, (), (), "")
-QUIET = IdleVerdict(Level.QUIET, "every device is at rest", since=NOW - 9_000)
+QUIET = IdleVerdict(Level.QUIET, "every device is quiet", since=NOW - 9_000)
 FACTS = RoundFacts(NOW, NOW - 10_000, 10, FleetCensus(10, 0))
 
 
@@ -36,7 +36,7 @@ def node(number, *, is_due=True, verdict=QUIET, hourly=1_000, **changes):
 
 def busy(count, start=100):
     moved = CourseChange(IdleCourse("b", 1, State.ACTIVE, NOW))
-    work = IdleVerdict(Level.ACTIVE, "at work")
+    work = IdleVerdict(Level.ACTIVE, "active")
     return [node(start + one, verdict=work, moved=moved, is_due=False) for one in range(count)]
 
 

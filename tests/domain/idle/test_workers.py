@@ -32,7 +32,7 @@ def group():
 
 
 def verdict(works=None, unseen=None):
-    """The verdict on a group at rest, in which one worker of one slice works or is not seen."""
+    """The verdict on a group quiet, in which one worker of one slice works or is not seen."""
     subject = group()
     samples = {
         kind: [
@@ -59,12 +59,12 @@ def test_a_group_of_slices_is_idle_if_every_worker_of_every_slice_is():
 def test_a_group_of_slices_is_judged_by_its_most_active_slice(slice_number, worker):
     found = verdict(works=(SLICES[slice_number], worker))
     assert found.level is Level.ACTIVE
-    assert found.reason.startswith(f"worker {2 * slice_number + worker} is at work")
+    assert found.reason.startswith(f"worker {2 * slice_number + worker} is active")
 
 
 def test_a_slice_of_which_a_worker_is_not_seen_makes_the_group_unknown():
     found = verdict(unseen=(SLICES[1], 1))
     assert (found.level, found.reason.split(";")[0]) == (
         Level.UNKNOWN,
-        "device of worker 3 has no reading at rest",
+        "device of worker 3 has no quiet reading",
     )

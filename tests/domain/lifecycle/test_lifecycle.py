@@ -185,7 +185,7 @@ def test_presence_is_answered_by_the_state_alone(state, steps, stored, operation
 def test_what_failed_or_makes_room_is_replaced_in_whatever_state(state, asked, stored, operation):
     expected = NodeStep.WAIT if state == NodeState.DELETING else NodeStep.REPLACE
     if state == NodeState.READY and operation is FAILED:
-        expected = NodeStep.STOP if asked is Asked.STOPPED else NodeStep.SETTLE  # it may be at work
+        expected = NodeStep.STOP if asked is Asked.STOPPED else NodeStep.SETTLE  # it may be active
     assert step(asked, stored, state, operation) is expected
 
 

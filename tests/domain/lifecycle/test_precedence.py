@@ -44,7 +44,7 @@ def test_the_strongest_that_nothing_holds_back_decides_and_the_others_are_shown(
     [
         ([], "it is over", ""),
         (["it is over"], "it is over", ""),
-        (["it is idle since noon"], "it is idle since noon: every device is at rest", ""),
+        (["it is idle since noon"], "it is idle since noon: every device is quiet", ""),
         (["it is over"], "", " (also: it is over)"),
         (["a job", "it is over"], "a budget", " (also: a job; it is over)"),
         (["a job", "it is over", "it is idle"], "it is over", " (also: a job; it is idle)"),

@@ -44,7 +44,7 @@ def look(*, action=Action.DELETE, limits=(), node=None, **changes):
     """What one look at an idle node showed."""
     rule = Rule(3_600, 900, Action.DELETE)
     applied = AppliedRule(rule, "team:vision", 3, action, limits, (), "")
-    verdict = IdleVerdict(Level.QUIET, "every device is at rest", since=SINCE, coverage=97)
+    verdict = IdleVerdict(Level.QUIET, "every device is quiet", since=SINCE, coverage=97)
     signals = Signals({(0, Kind.DUTY_CYCLE): SignalTrack(NOON - 240, 0.5, Level.QUIET)})
     node = node or factories.node(name="train", id="n-1", attempt=2)
     base = IdleLook(node, applied, verdict, signals, hourly=9_600_000_000)
@@ -77,7 +77,7 @@ def test_an_idle_node_is_told_of_with_what_will_be_done_and_what_it_costs():
         "Team:      vision",
         "Cost:      $9.60 an hour",
         "Idle cost: $9.60",
-        "Why:       every device is at rest; 97 % of that time is measured",
+        "Why:       every device is quiet; 97 % of that time is measured",
         "Signal:    duty_cycle of worker 0: QUIET, 0.5 % at 2026-11-05T11:56:00Z",
         "Policy:    team:vision: delete after 3600 s idle and 900 s of notice",
         "Keep it for 4 hours:\n  https://steward.example.com/links/k",

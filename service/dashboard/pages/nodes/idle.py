@@ -33,7 +33,7 @@ def idle_line(brief: IdleBrief, now: int) -> str:
         return "unknown whether it is idle"
     if verdict is None or verdict.since is None:
         return ""
-    what = "at rest" if verdict.waste is None else _WASTES[verdict.waste]
+    what = "quiet" if verdict.waste is None else _WASTES[verdict.waste]
     said = f"{what} for {format_duration(now - verdict.since)}"
 
     # The next action on the node, or what the action waits for.

@@ -21,7 +21,7 @@ REPORTS_SHOWN = 8
 _COURSES: Mapping[State, str] = {
     State.WARMING: "The node was READY a short while ago; idleness does not count yet.",
     State.ACTIVE: "The node works.",
-    State.QUIET: "The node is at rest, and not yet for long enough to be idle.",
+    State.QUIET: "The node is quiet, and not yet for long enough to be idle.",
     State.CANDIDATE: "The node is idle.",
     State.NOTIFIED: "The node is idle, and its owner was notified.",
     State.DELETING: "The node ends because it was idle.",
@@ -93,7 +93,7 @@ def build_course(found: IdleNode, now: int) -> CourseShown | None:
 
 
 def _describe_after(found: IdleNode, now: int) -> str:
-    """What follows if nothing changes, and what would end the course. Empty for a node at work."""
+    """What follows if nothing changes, and what would end the course. Empty for an active node."""
     watched, subject = found.watched, found.subject
     if watched is None or subject is None:
         return ""

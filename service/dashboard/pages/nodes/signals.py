@@ -48,7 +48,7 @@ WORKERS_SHOWN = 8
 """The most workers with lanes of their own."""
 
 ROWS_SHOWN = 40
-"""The most signals in the table; signals at rest are left out first."""
+"""The most signals in the table; quiet signals are left out first."""
 
 _NAMES: Mapping[str, str] = {
     Kind.DUTY_CYCLE: "Duty cycle",
@@ -71,14 +71,14 @@ _CHARTED = (
     *(*CPU_KINDS, *NETWORK_KINDS),
 )
 _LEVELS: Mapping[Level, tuple[str, str]] = {
-    Level.ACTIVE: ("at work", "up"),
-    Level.QUIET: ("at rest", "still"),
+    Level.ACTIVE: ("active", "up"),
+    Level.QUIET: ("quiet", "still"),
     Level.UNKNOWN: ("unknown", "unknown"),
 }
 _LOOKS: Mapping[Activity, tuple[str, str]] = {
-    Activity.BUSY: ("at work", "work"),
-    Activity.STARTING: ("at work", "work"),
-    Activity.IDLE: ("at rest", "rest"),
+    Activity.BUSY: ("active", "work"),
+    Activity.STARTING: ("active", "work"),
+    Activity.IDLE: ("quiet", "rest"),
     Activity.UNKNOWN: ("unknown", "unknown"),
 }
 
@@ -224,7 +224,7 @@ def _draw_workers(
     end: int,
     ticks: tuple[TimeTick, ...],
 ) -> TimeBars | None:
-    """For each worker and signal, when it is proved to be at rest, and its newest work."""
+    """For each worker and signal, when it is proved to be quiet, and its newest work."""
     lanes = []
     workers = sorted({worker for worker, _ in tracks})
     kinds = (*DEVICE_KINDS, *CPU_KINDS, *NETWORK_KINDS)
@@ -236,9 +236,9 @@ def _draw_workers(
     ]
     for worker, kind in pairs:
         track = tracks[worker, kind]
-        known = [(first, last, "rest", "at rest") for first, last in track.at_rest]
+        known = [(first, last, "rest", "quiet") for first, last in track.at_rest]
         if track.broken_at is not None and kind is not Kind.DEVICE:
-            known.insert(0, (track.broken_at - SLOT_SECONDS, track.broken_at, "work", "at work"))
+            known.insert(0, (track.broken_at - SLOT_SECONDS, track.broken_at, "work", "active"))
         spans, at = list[TimeSpan](), start
         for first, last, look, label in sorted(known):
             if first > at:

@@ -30,7 +30,7 @@ class Activity(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ActivitySlot:
     """The activity in [start, end) by rollups: whether a worker, a job or a heartbeat showed work,
-    and whether every worker was at rest."""
+    and whether every worker was quiet."""
 
     start: int
     end: int

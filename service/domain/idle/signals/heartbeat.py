@@ -1,4 +1,4 @@
-"""Heartbeats: the claim of a program or a person that a node is at work until an instant. Pure."""
+"""Heartbeats: the claim of a program or a person that a node is active until an instant. Pure."""
 
 from __future__ import annotations
 

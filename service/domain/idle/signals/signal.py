@@ -52,10 +52,10 @@ MONITORED = (*COUNTED, Kind.SCHEDULED_CHIPS)
 """All metrics that are read; the metric that only informs is last."""
 
 DEVICE_KINDS = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.TENSORCORE_IDLE, Kind.DEVICE)
-"""Each of these signals alone proves that a device is at rest."""
+"""Each of these signals alone proves that a device is quiet."""
 
 CHIPS_KINDS = (Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS)
-"""Chips at work prove work. Zero chips at work prove no rest, as Google's count is not verified
+"""Active chips prove work. Zero active chips prove no quiet, as Google's count is not verified
 (reference/jobs.md, last section). Scheduled chips are all chips of a VM: they are shown, and do not
 count."""
 
@@ -63,13 +63,13 @@ CPU_KINDS = (Kind.CPU, Kind.REPORTED_CPU)
 NETWORK_KINDS = (Kind.NETWORK, Kind.REPORTED_NETWORK)
 
 REST_PERCENT, WORK_PERCENT = 2.0, 5.0
-"""A chip comes to rest at 2 % and goes to work above 5 %; between these its level is unchanged."""
+"""A chip becomes quiet at 2 % and active above 5 %; between these its level is unchanged."""
 
 HOST_PERCENT = 10.0
-"""The busiest core of a host is at work above this percentage."""
+"""The busiest core of a host is active above this percentage."""
 
 HOST_BYTES = 1_000_000.0
-"""The network of a host is at work above this number of bytes a second."""
+"""The network of a host is active above this number of bytes a second."""
 
 
 class Reading(NamedTuple):
@@ -90,10 +90,10 @@ Span = tuple[int, int]
 class SignalTrack(NamedTuple):
     """The track of one signal of one worker.
 
-    `at_rest` are the spans that readings show at rest, in order and apart, none before
-    `broken_at`: the end of the newest reading that was not at rest. `end`, `value` and `level` are
+    `at_rest` are the spans that readings show to be quiet, in order and apart, none before
+    `broken_at`: the end of the newest reading that was not quiet. `end`, `value` and `level` are
     the newest reading's. `between_until` is the end of the newest reading that counts as rest only
-    because the chip had come to rest before it.
+    because the chip was quiet before it.
     """
 
     end: int
@@ -104,14 +104,14 @@ class SignalTrack(NamedTuple):
     between_until: int | None = None
 
     def includes_reading(self, reading: Reading) -> bool:
-        """Whether the track already includes a reading: the reading is at rest, and within a span
-        at rest before the newest reading."""
+        """Whether the track already includes a reading: the reading is quiet, and within a quiet
+        span before the newest reading."""
         if reading.end >= self.end or reading.value > _AT_REST.get(reading.kind, -1.0):
             return False
         return any(first <= reading.start and reading.end <= last for first, last in self.at_rest)
 
     def seconds_at_rest(self, start: int, end: int) -> int:
-        """Return the seconds of [start, end) at rest."""
+        """Return the quiet seconds of [start, end)."""
         seconds = 0
         for first, last in self.at_rest:
             if last > start and first < end:
@@ -190,13 +190,13 @@ _AT_REST: Mapping[Kind, float] = {
     Kind.NETWORK: HOST_BYTES,
     Kind.REPORTED_NETWORK: HOST_BYTES,
 }
-"""The highest value at which a signal is at rest."""
+"""The highest value at which a signal is quiet."""
 _AT_WORK = {
     **_AT_REST,
     Kind.DUTY_CYCLE: WORK_PERCENT,
     Kind.TENSORCORE: WORK_PERCENT,
 }
-"""The highest value at which a signal may still be at rest, if it was at rest before."""
+"""The highest value at which a signal may still be quiet, if it was quiet before."""
 _NEVER = math.inf
 
 

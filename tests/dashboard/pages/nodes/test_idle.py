@@ -23,7 +23,7 @@ from tests.dashboard.lab import Lab
 from tests.dashboard.reading import text_of
 from tests.hands import NOON
 
-QUIET = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - 4_000)
+QUIET = IdleVerdict(Level.QUIET, "every device is quiet", since=NOON - 4_000)
 DUE = NOON + 540
 
 
@@ -45,42 +45,42 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
 @pytest.mark.parametrize(
     ("one", "said"),
     [
-        (brief(), "at rest for 1 h 6 min; deleted in 9 min"),
-        (brief(action=Action.STOP), "at rest for 1 h 6 min; stopped in 9 min"),
-        (brief(due_at=NOON - 30), "at rest for 1 h 6 min; deleted at the next check"),
+        (brief(), "quiet for 1 h 6 min; deleted in 9 min"),
+        (brief(action=Action.STOP), "quiet for 1 h 6 min; stopped in 9 min"),
+        (brief(due_at=NOON - 30), "quiet for 1 h 6 min; deleted at the next check"),
         (
             brief(due_at=NOON - 30, waiting=Waiting("n", Rail.MASS, 1, None)),
-            "at rest for 1 h 6 min; waits: most of the nodes are idle at once",
+            "quiet for 1 h 6 min; waits: most of the nodes are idle at once",
         ),
         (
             brief(due_at=NOON - 30, waiting=Waiting("n", Rail.HOUR, 1, NOON + 2_400)),
-            "at rest for 1 h 6 min; waits: the hourly limit is reached, 40 min more",
+            "quiet for 1 h 6 min; waits: the hourly limit is reached, 40 min more",
         ),
         (
             brief(due_at=NOON - 30, waiting=Waiting("n", Rail.TICK, 2, NOON + 60, NOON - 120)),
             (
-                "at rest for 1 h 6 min; waits since 2026-11-05 11:58:00 UTC: other nodes go first,"
+                "quiet for 1 h 6 min; waits since 2026-11-05 11:58:00 UTC: other nodes go first,"
                 " 1 min more"
             ),
         ),
         (
             brief(keep=Keep(NOON + 60, "mine")),
-            "at rest for 1 h 6 min; kept until 2026-11-05 12:01:00 UTC",
+            "quiet for 1 h 6 min; kept until 2026-11-05 12:01:00 UTC",
         ),
-        (brief(keep=Keep(None, "?")), "at rest for 1 h 6 min; kept"),
-        (brief(action=Action.NOTIFY, due_at=None), "at rest for 1 h 6 min"),
-        (brief(State.QUIET, at_rest(1_200)), "at rest for 20 min; idle in 44 min"),
+        (brief(keep=Keep(None, "?")), "quiet for 1 h 6 min; kept"),
+        (brief(action=Action.NOTIFY, due_at=None), "quiet for 1 h 6 min"),
+        (brief(State.QUIET, at_rest(1_200)), "quiet for 20 min; idle in 44 min"),
         (
             brief(State.QUIET, at_rest(3_900)),
-            "at rest for 1 h 5 min; idle at one of the next checks",
+            "quiet for 1 h 5 min; idle at one of the next checks",
         ),
         (
             brief(State.QUIET, at_rest(60), keep=Keep(NOON + 60, "mine")),
-            "at rest for 1 min; kept until 2026-11-05 12:01:00 UTC",
+            "quiet for 1 min; kept until 2026-11-05 12:01:00 UTC",
         ),
         (
             brief(State.QUIET, replace(at_rest(60), blockers=(Blocker.SESSION,))),
-            "at rest for 1 min",
+            "quiet for 1 min",
         ),
         (
             brief(verdict=replace(QUIET, waste=Waste.CRASH_LOOP)),
@@ -134,7 +134,7 @@ def test_a_row_and_a_page_say_when_a_node_goes(lab: Lab, browser: TestClient) ->
     lab.services.cleanup.mode = replace(lab.services.cleanup.mode, ceiling=Action.DELETE)
     node_id = idle_node(lab, "sleepy")
     for page in ("/", f"/nodes/{node_id}"):
-        assert "at rest for 40 min; deleted in 10 min" in text_of(browser.get(page))
+        assert "quiet for 40 min; deleted in 10 min" in text_of(browser.get(page))
 
 
 def test_the_page_of_a_node_has_its_keep_and_its_policy(lab: Lab, browser: TestClient) -> None:
@@ -151,13 +151,13 @@ def test_the_page_of_a_node_has_its_keep_and_its_policy(lab: Lab, browser: TestC
 def test_what_was_seen_of_an_incarnation_before_is_not_said(lab: Lab, browser: TestClient) -> None:
     node_id = idle_node(lab, "reborn", incarnation=0)
     for page in ("/", f"/nodes/{node_id}"):
-        assert "at rest" not in text_of(browser.get(page))
+        assert "quiet" not in text_of(browser.get(page))
 
 
 def test_in_observe_nothing_is_announced(lab: Lab, browser: TestClient) -> None:
     idle_node(lab, "sleepy")
     said = text_of(browser.get("/"))
-    assert "at rest for 40 min" in said
+    assert "quiet for 40 min" in said
     assert "deleted in" not in said
 
 

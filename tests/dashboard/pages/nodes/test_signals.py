@@ -30,7 +30,7 @@ from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.hands import NOON
 
-QUIET = IdleVerdict(Level.QUIET, "every device is at rest", since=NOON - 2_400)
+QUIET = IdleVerdict(Level.QUIET, "every device is quiet", since=NOON - 2_400)
 REST = SignalTrack(NOON - 300, 0.0, Level.QUIET, ((NOON - 2_400, NOON - 300),), NOON - 2_400)
 
 
@@ -86,7 +86,7 @@ def test_bands_of_work_rest_and_unknown_look_different_and_are_told_in_words(
     with lab.units() as unit:
         unit.idle_rollups.save([hour])
     shown = section_of(caller.get(f"/nodes/{node_id}").text, "signals")
-    assert "Of 2 h 35 min: unknown 2 h 5 min, at work 15 min, at rest 15 min." in shown
+    assert "Of 2 h 35 min: unknown 2 h 5 min, active 15 min, quiet 15 min." in shown
     bands = re.findall(
         r'class="span-(\w+)" x="[^"]*" width="([^"]*)"[^>]*url\(#look-(\w+)\)', shown
     )
@@ -106,11 +106,11 @@ def test_each_worker_says_what_is_proved_of_its_signals(lab: Lab, caller: TestCl
     shown = section_of(html, "signals")
     assert "0: Duty cycle" in shown
     assert "1: CPU" in shown
-    assert "at rest from 2026-11-05 11:20:00 UTC to 2026-11-05 11:55:00 UTC" in shown
+    assert "quiet from 2026-11-05 11:20:00 UTC to 2026-11-05 11:55:00 UTC" in shown
     newest = section_of(html, "newest")
-    assert "Share at rest</th>" in newest
-    assert "Last at work</th>" in newest
-    assert newest.index("CPU") < newest.index("Duty cycle")  # what is not at rest comes first
+    assert "Quiet share</th>" in newest
+    assert "Last active</th>" in newest
+    assert newest.index("CPU") < newest.index("Duty cycle")  # what is not quiet comes first
     assert "40 min ago" in newest
 
 

@@ -111,7 +111,7 @@ def test_the_order_in_which_readings_arrive_changes_nothing_but_what_came_last(p
 
 
 def test_a_late_reading_between_rest_and_work_stays_what_it_was_at_its_own_time():
-    """It came after the chip had come to rest, and is from when it was still at work."""
+    """It came after the chip had come to rest, and is from when it was still active."""
     late = follow(duty(0, 60, 9), duty(240, 300, 1), *(duty(n, n + 60, 3) for n in (180, 120, 60)))
     assert late.seconds_at_rest(0, 300) == 60
     filled = follow(duty(0, 60, 1), duty(120, 180, 1), duty(60, 120, 3))
