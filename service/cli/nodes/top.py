@@ -46,7 +46,7 @@ UPDATE_SECONDS = 5
 """Seconds between two updates on a terminal."""
 
 MOST_NODES = 20
-"""Nodes that are shown, if no number is given. The idleness of each is a request of its own."""
+"""Nodes that are shown, if no number is given. Each needs two more requests."""
 
 _ACTIVITIES = {
     "": "not checked yet",
@@ -64,11 +64,12 @@ _WASTE = {"crash_loop": "crash loop", "no_progress": "no progress"}
 
 @dataclass(frozen=True, slots=True)
 class TopNodes:
-    """The READY nodes that cost most an hour, each with its idleness; the other READY nodes; and
-    the cost of the fleet."""
+    """The READY nodes that cost most an hour, each with its idleness and with what may end it; the
+    other READY nodes; and the cost of the fleet."""
 
     nodes: Sequence[View]
     idleness: Sequence[View]
+    ends: Sequence[Sequence[View]]
     others: Sequence[View]
     fleet: View
 
@@ -88,8 +89,8 @@ def top(
     with open_client() as client:
         if json:
             found = _read_top(client, number)
-            pairs = zip(found.nodes, found.idleness, strict=True)
-            nodes = [{"node": node, "idle": idle} for node, idle in pairs]
+            parts = zip(found.nodes, found.idleness, found.ends, strict=True)
+            nodes = [{"node": node, "idle": idle, "ends": ends} for node, idle, ends in parts]
             document = {"nodes": nodes, "others": len(found.others), "fleet": found.fleet}
             typer.echo(json_text.dumps(document, ensure_ascii=False))
         elif once or not is_terminal(sys.stdout):
@@ -108,6 +109,7 @@ def _read_top(client: Client, number: int) -> TopNodes:
     return TopNodes(
         nodes=shown,
         idleness=[client.get(f"/v1/nodes/{node['id']}/idle").value for node in shown],
+        ends=[client.get(f"/v1/nodes/{node['id']}/policy").value["ends"] for node in shown],
         others=ready[number:],
         fleet=client.get("/v1/fleet").value,
     )
@@ -130,22 +132,14 @@ def print_top(found: TopNodes) -> None:
     if found.nodes:
         print_lines("")
         rows = list[list[Cell]]()
-        for node, idle, rate in zip(found.nodes, found.idleness, rates, strict=True):
+        shown = zip(found.nodes, found.idleness, found.ends, rates, strict=True)
+        for node, idle, ends, rate in shown:
             # What the signals of the node prove: `active`, `idle 3h12m` or `crash loop 20m00s`.
             state, verdict = idle["state"], idle["verdict"] or {"since": None, "waste": ""}
             text = _WASTE.get(verdict["waste"]) or _ACTIVITIES.get(state, state.lower())
             is_wasted = bool(verdict["waste"]) or state in {"CANDIDATE", "NOTIFIED"}
             if verdict["since"] and (state in _AT_REST or verdict["waste"]):
                 text += f" {format_age(now - parse_rfc3339(verdict['since']))}"
-            # The time until the node ends by itself, by its time to live or for idleness; `failing`
-            # if its deletion does not end.
-            dates = node["deletes_at"], idle["due_at"]
-            ends = [parse_rfc3339(at) for at in dates if at is not None]
-            left = NOTHING
-            if node["asked"] == "absent":
-                left = "failing" if is_failing(node) else "now"
-            elif ends:
-                left = format_age(min(ends) - now) if min(ends) > now else "now"
             rows.append(
                 [
                     node["name"],
@@ -154,7 +148,7 @@ def print_top(found: TopNodes) -> None:
                     rate,
                     format_usd(node["cost"]),
                     Text(text, style="yellow" if is_wasted else ""),
-                    left,
+                    _describe_end(node, idle, ends, now),
                     node["team"] or NOTHING,
                 ]
             )
@@ -163,3 +157,16 @@ def print_top(found: TopNodes) -> None:
             rows,
             spare=("TEAM", "TYPE", "STATE", "DELETES IN", "SO FAR", "ACTIVITY"),
         )
+
+
+def _describe_end(node: View, idle: View, ends: Sequence[View], now: int) -> str:
+    """The time until the node ends by itself: by its time to live, for idleness or by an exceeded
+    budget. `failing` if its deletion does not end."""
+    if node["asked"] == "absent":
+        return "failing" if is_failing(node) else "now"
+    of_budgets = (end["at"] for end in ends if end["ender"] == "budget")
+    dates = node["deletes_at"], idle["due_at"], *of_budgets
+    first = min((parse_rfc3339(at) for at in dates if at is not None), default=None)
+    if first is None:
+        return NOTHING
+    return format_age(first - now) if first > now else "now"

@@ -21,6 +21,8 @@ IDLE = {
     "verdict": {"since": "2026-11-05T08:48:00Z", "waste": ""},
     "due_at": "2026-11-05T12:04:10Z",
 }
+BY_TTL = {"ender": "ttl", "at": "2026-11-05T13:58:00Z"}
+BY_BUDGET = {"ender": "budget", "at": "2026-11-05T12:08:00Z"}
 LOOPING = {
     "state": "CANDIDATE",
     "verdict": {"since": "2026-11-05T11:40:00Z", "waste": "crash_loop"},
@@ -37,6 +39,9 @@ def busy(api: Api) -> Api:
     api.when("GET", f"/v1/nodes/{ID}/idle", AT_WORK)
     api.when("GET", f"/v1/nodes/{OTHER}/idle", IDLE)
     api.when("GET", f"/v1/nodes/{THIRD}/idle", LOOPING)
+    api.when("GET", f"/v1/nodes/{ID}/policy", {"ends": [BY_TTL]})
+    api.when("GET", f"/v1/nodes/{OTHER}/policy", {"ends": []})
+    api.when("GET", f"/v1/nodes/{THIRD}/policy", {"ends": []})
     api.when("GET", "/v1/fleet", FLEET)
     return api
 
@@ -62,6 +67,12 @@ def test_the_most_expensive_come_first_and_their_rates_add_up(busy):
     assert unused == "reserved chips that no node uses cost $90.00 an hour more"
     assert as_of == "as of 2026-11-05 12:00:00 UTC"
     assert busy.calls[0].query["state"] == ["READY"]
+
+
+def test_the_deletion_by_an_exceeded_budget_counts_as_well(busy):
+    busy.when("GET", f"/v1/nodes/{ID}/policy", {"ends": [BY_BUDGET, BY_TTL]})
+    [row] = [line for line in steward("nodes", "top").stdout.splitlines() if "trainer" in line]
+    assert re.split(" {2,}", row)[-3:] == ["active", "8m00s", "vision"]
 
 
 def test_only_so_many_are_shown_and_the_others_are_summed(busy):

@@ -263,6 +263,7 @@ DOCUMENTS = {
 }
 for _node in NODES:
     DOCUMENTS[f"/v1/nodes/{_node['id']}/idle"] = IDLE if _node is NODES[1] else AT_WORK
+    DOCUMENTS.setdefault(f"/v1/nodes/{_node['id']}/policy", {"ends": []})
 
 ANSWERS = {
     ("POST", "/v1/estimates"): ESTIMATE,
