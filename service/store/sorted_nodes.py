@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     ColumnElement,
     Connection,
     DateTime,
     FromClause,
     Select,
+    String,
     and_,
+    any_,
     asc,
     case,
     cast,
@@ -71,6 +75,17 @@ class NodeOrder:
     descending: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class SortFacts:
+    """What an order goes by and is not in the rows of nodes: the second as of which all is sorted,
+    nano-dollars an hour of one slice by price key, and the UTC second at which an exceeded budget
+    deletes a node, by node id."""
+
+    now: int
+    rates: Mapping[str, int]
+    budget_ends: Mapping[str, int]
+
+
 class SortedNodes:
     """Reads the ids of nodes in an order, and sums over all nodes of a filter."""
 
@@ -108,16 +123,16 @@ class SortedNodes:
         order: NodeOrder,
         size: int,
         token: str,
-        rates: Mapping[str, int],
-        now: int,
+        facts: SortFacts,
     ) -> tuple[Sequence[str], str]:
-        """The ids of one page, and the token of the next page; empty on the last. `rates` are
-        nano-dollars an hour of one slice by price key. All pages are sorted as of the first one, so
-        that costs that grow meanwhile move no node. Raises Rejected for an invalid token."""
+        """The ids of one page, and the token of the next page; empty on the last. All pages are
+        sorted as of the first one, so that costs that grow meanwhile move no node. Raises Rejected
+        for an invalid token."""
         start: tuple[int | str, str] | None = None
         if token:
-            now, start = _parse_token(token, order.key, now)
-        statement, key = self._build(order, rates, now)
+            first, start = _parse_token(token, order.key, facts.now)
+            facts = replace(facts, now=first)
+        statement, key = self._build(order, facts)
         statement = add_filters(statement, only)
         direction = desc if order.descending else asc
         if start is not None:
@@ -129,13 +144,12 @@ class SortedNodes:
             statement.order_by(direction("key"), direction(nodes.c.id)).limit(size + 1)
         ).all()
         shown = rows[:size]
-        more = f"{now}.{shown[-1].id}.{shown[-1].key}" if len(rows) > size else ""
+        more = f"{facts.now}.{shown[-1].id}.{shown[-1].key}" if len(rows) > size else ""
         return [row.id for row in shown], more
 
-    def _build(
-        self, order: NodeOrder, rates: Mapping[str, int], now: int
-    ) -> tuple[Select[Any], ColumnElement[Any]]:
+    def _build(self, order: NodeOrder, facts: SortFacts) -> tuple[Select[Any], ColumnElement[Any]]:
         """The statement without filter and order, and the expression that is sorted by."""
+        now = facts.now
         last = literal(-1 if order.descending else _NEVER)
         match order.key:
             case SortKey.NAME:
@@ -144,7 +158,7 @@ class SortedNodes:
                 until = func.coalesce(nodes.c.ended_at, now)
                 return _select_by(nodes, until - nodes.c.created_at)
             case SortKey.RATE | SortKey.COST:
-                return _build_by_money(order.key, rates, now)
+                return _build_by_money(order.key, facts)
             case SortKey.DELETES_AT:
                 # A node is stopped or deleted for idleness at `due_at`. A keep holds that back.
                 is_kept = func.coalesce(nodes.c.kept_until > now, False)
@@ -153,7 +167,7 @@ class SortedNodes:
                 idle_end = case((acts, idle_courses.c.due_at), else_=_NEVER)
                 is_open = and_(nodes.c.ended_at.is_(None), nodes.c.asked != Asked.ABSENT)
                 least = func.min if self._is_sqlite else func.least
-                soonest = least(self._ttl_end(), idle_end)
+                soonest = least(self._ttl_end(), idle_end, self._budget_end(facts.budget_ends))
                 key = func.coalesce(case((is_open, func.nullif(soonest, _NEVER))), last)
                 of_node = and_(
                     idle_courses.c.node_id == nodes.c.id,
@@ -168,6 +182,16 @@ class SortedNodes:
                 share = cast(slots.c.busy * 1_000 // known, BigInteger)
                 return _select_by(joined, case((known > 0, share), else_=last))
 
+    def _budget_end(self, ends: Mapping[str, int]) -> ColumnElement[Any]:
+        """The second at which an exceeded budget deletes a node, `_NEVER` for none. The ids are one
+        parameter, as a budget may delete more nodes than a statement has parameters."""
+        by_second: dict[int, list[str]] = {}
+        for node_id, at in sorted(ends.items()):
+            by_second.setdefault(at, []).append(node_id)
+        among = _is_in_json if self._is_sqlite else _is_in_array
+        cases = [(among(ids), literal(at, BigInteger)) for at, ids in by_second.items()]
+        return case(*cases, else_=literal(_NEVER)) if cases else literal(_NEVER)
+
     def _ttl_end(self) -> ColumnElement[Any]:
         """`deletes_at` of the stored view in UTC seconds, `_NEVER` for none. Text of a caller never
         contains the mark, because quotes in it are escaped, and labels stand behind it."""
@@ -181,18 +205,24 @@ class SortedNodes:
         return func.coalesce(cast(seconds, BigInteger), _NEVER)
 
 
+def _is_in_json(ids: Sequence[str]) -> ColumnElement[bool]:
+    return nodes.c.id.in_(select(func.json_each(json.dumps(ids)).table_valued("value").c.value))
+
+
+def _is_in_array(ids: Sequence[str]) -> ColumnElement[bool]:
+    return nodes.c.id == any_(literal(ids, ARRAY(String)))
+
+
 def _select_by(
     joined: FromClause, key: ColumnElement[Any]
 ) -> tuple[Select[Any], ColumnElement[Any]]:
     return select(nodes.c.id, key.label("key")).select_from(joined), key
 
 
-def _build_by_money(
-    sort_key: SortKey, rates: Mapping[str, int], now: int
-) -> tuple[Select[Any], ColumnElement[Any]]:
+def _build_by_money(sort_key: SortKey, facts: SortFacts) -> tuple[Select[Any], ColumnElement[Any]]:
     """By the cost an hour of what is billed now, or by the cost so far: what is posted, and the
     present rate since then."""
-    unposted = cast(func.sum(now - usage.c.posted_until), BigInteger)
+    unposted = cast(func.sum(facts.now - usage.c.posted_until), BigInteger)
     billed = (
         select(usage.c.node_id, func.count().label("slices"), unposted.label("unposted"))
         .where(usage.c.end_at.is_(None))
@@ -201,8 +231,8 @@ def _build_by_money(
     )
     joined = nodes.outerjoin(billed, billed.c.node_id == nodes.c.id)
     if sort_key is SortKey.RATE:
-        return _select_by(joined, _look_up(rates) * func.coalesce(billed.c.slices, 0))
-    by_second = {key: rate // HOUR for key, rate in rates.items()}
+        return _select_by(joined, _look_up(facts.rates) * func.coalesce(billed.c.slices, 0))
+    by_second = {key: rate // HOUR for key, rate in facts.rates.items()}
     grown = _look_up(by_second) * func.coalesce(billed.c.unposted, 0)
     return _select_by(joined, nodes.c.posted_nanos + grown)
 

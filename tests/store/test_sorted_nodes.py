@@ -168,6 +168,24 @@ def test_the_earlier_of_the_time_to_live_and_the_idle_end_is_sorted_by(units: Un
     assert found.nodes[1]["deletes_at"] == to_rfc3339(LATER - HOUR + 3 * HOUR)
 
 
+@pytest.mark.parametrize("number", [1, 40_000])
+def test_the_deletion_by_a_budget_is_sorted_by_as_well(units: Units, number: int) -> None:
+    late = running(units, "late", ttl_seconds=9 * HOUR)
+    endless = running(units, "endless")
+    running(units, "soon", ttl_seconds=3 * HOUR)
+    leaving = running(units, "leaving", ttl_seconds=3 * HOUR, asked=Asked.ABSENT)
+    ends = dict.fromkeys((endless.id, leaving.id), LATER + 60) | {late.id: LATER + 30}
+    ends |= {f"of another page {other}": LATER + 60 for other in range(number)}
+    order = NodeOrder(SortKey.DELETES_AT, descending=False)
+    found = page_of(units, order=order, budget_ends=ends)
+    assert names_of(found) == ["late", "endless", "soon", "leaving"]
+    pages, token = list[str](), ""
+    for _ in range(4):
+        page = page_of(units, order=order, budget_ends=ends, size=1, token=token)
+        pages, token = [*pages, *names_of(page)], page.next_page_token
+    assert pages == names_of(found)
+
+
 def test_the_used_share_is_of_the_seconds_that_are_known(units: Units) -> None:
     nodes = [running(units, name) for name in ("half", "busy", "resting", "blind", "old")]
     hour = LATER // HOUR * HOUR

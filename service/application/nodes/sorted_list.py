@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from service.application.health import RunningSum, sum_running
@@ -12,7 +12,7 @@ from service.domain.pricing.burn import burn_of
 from service.store.idle_fleet import sum_rates
 from service.store.node_list import ANY, NodeFilter, decode_parts
 from service.store.pricebook import PriceShelf
-from service.store.sorted_nodes import USED_SECONDS, NodeOrder, SortKey
+from service.store.sorted_nodes import USED_SECONDS, NodeOrder, SortFacts, SortKey
 from service.store.unit import Unit
 
 __all__ = ["NodeOrder", "SortKey", "SortedPage", "SortedQuery", "read_sorted_page"]
@@ -43,13 +43,15 @@ class SortedPage:
 @dataclass(frozen=True, slots=True)
 class SortedQuery:
     """Which nodes a page shows, in which order. `token` is the `next_page_token` of the page
-    before; empty for the first page. Without `has_choices`, the page has none."""
+    before; empty for the first page. Without `has_choices`, the page has none. `budget_ends` are
+    the UTC seconds at which exceeded budgets delete nodes, by node id, for an order by the end."""
 
     only: NodeFilter = ANY
     order: NodeOrder = COSTLIEST_FIRST
     size: int = 100
     token: str = ""
     has_choices: bool = True
+    budget_ends: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery) -> SortedPage:
@@ -63,7 +65,8 @@ def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery
     choices: Mapping[str, Sequence[str]] = {}
     if query.has_choices:
         choices = found.list_choices(NodeFilter(live=only.live, ended=only.ended))
-    ids, more = found.list_ids(only, query.order, query.size, query.token, rates, now)
+    facts = SortFacts(now, rates, query.budget_ends)
+    ids, more = found.list_ids(only, query.order, query.size, query.token, facts)
     slots = unit.idle_rollups.count_slots(ids, floor_to(now - USED_SECONDS, HOUR))
     return SortedPage(
         nodes=unit.listing.read_many(ids, shelf, now),

@@ -197,13 +197,14 @@ def build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
 
 
 def _build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
+    budgets = services.attention.find_budget_ends()
+    ends = {node_id: end.at for node_id, end in budgets.items()}
     try:
-        found = services.nodes.list_sorted(asked.to_query())
+        found = services.nodes.list_sorted(replace(asked.to_query(), budget_ends=ends))
     except Rejected:  # a token that this service did not issue asks for the first page
         asked = replace(asked, after="")
-        found = services.nodes.list_sorted(asked.to_query())
+        found = services.nodes.list_sorted(replace(asked.to_query(), budget_ends=ends))
     briefs = services.cleanup.find_briefs(node["id"] for node in found.nodes)
-    budgets = services.attention.find_budget_ends()
     billed = [found.rates.get(node["id"]) or 0 for node in found.nodes]
     rates = in_units(billed, unit_for(_CENTS))
     rows = tuple(

@@ -152,8 +152,8 @@ def test_the_earlier_end_is_shown_with_its_cause(lab: Lab, browser: TestClient) 
     rows = rows_of(browser.get("/nodes?sort=deletes_at"))
     assert [(row["Name"], row["Deletes at"].split()) for row in rows] == [
         ("idle", ["in", "10", "min", "idle"]),
-        ("ttl", ["in", "1", "h", "TTL"]),
         ("budget", ["in", "30", "min", "budget", "of", "the", "team"]),
+        ("ttl", ["in", "1", "h", "TTL"]),
         ("stays", ["\u2013"]),
     ]
 
