@@ -36,6 +36,13 @@ class FleetView(View):
         description="Billed nodes whose price is not known: they are not in `hourly_cost`.",
         examples=[0],
     )
+    coming_nodes: int = Field(
+        description="Nodes that are requested or starting, and not billed yet.", examples=[2]
+    )
+    coming_hourly_cost: Usd = Field(
+        description="What they add to `hourly_cost` once they are READY, as far as their prices are"
+        " known. Reserved capacity adds nothing, because it is paid already."
+    )
     as_of: Time
 
     @classmethod
@@ -48,6 +55,8 @@ class FleetView(View):
             unused_reservations_hourly_cost=format_usd(fleet.unused),
             reservations=fleet.reserved,
             unpriced_nodes=fleet.unpriced,
+            coming_nodes=fleet.coming.nodes,
+            coming_hourly_cost=format_usd(fleet.coming.burn),
             as_of=to_rfc3339(fleet.as_of),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.application.timekeeping import Timekeeper
@@ -10,7 +10,8 @@ from service.domain.clock import Clock
 from service.domain.metering.line_items import lines_of
 from service.domain.pricing.burn import BilledUnits, burn_of
 from service.domain.pricing.price_book import PriceBook, ReservedPrice
-from service.store.fleet_counts import FleetCount, OverdueDeletion, RunningCount
+from service.store.fleet_counts import COMING, FleetCount, OverdueDeletion, RunningCount
+from service.store.node_list import decode_parts
 from service.store.pricebook import PriceShelf
 from service.store.probe import DatabaseProbe
 from service.store.revisions import Revision
@@ -30,13 +31,39 @@ class ProjectLook:
 
 
 @dataclass(frozen=True, slots=True)
+class ComingSum:
+    """Nodes that are not billed yet. `burn` is what they will cost in nano-dollars an hour, but for
+    reserved capacity, which is paid already, and for `unpriced` nodes, whose price is unknown."""
+
+    nodes: int = 0
+    burn: int = 0
+    unpriced: int = 0
+
+
+def sum_coming(numbers: Mapping[str, int], book: PriceBook, now: int) -> ComingSum:
+    """The sum over numbers of nodes by price key, at the prices of `now`."""
+    total = ComingSum()
+    for key, number in numbers.items():
+        tpu, *vm = decode_parts(key).list_lines()
+        is_reserved = isinstance(book.find_price(tpu.sku, now), ReservedPrice)
+        rate = burn_of(vm if is_reserved else [tpu, *vm], book, now)
+        total = ComingSum(
+            nodes=total.nodes + number,
+            burn=total.burn + number * (rate or 0),
+            unpriced=total.unpriced + (number if rate is None else 0),
+        )
+    return total
+
+
+@dataclass(frozen=True, slots=True)
 class FleetHealth:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
     reservations that are paid whatever runs in them. `reserved` counts these reservations; `unused`
     is the part of `burn` for reserved chips that no node uses. `unpriced` counts READY nodes with
     an unknown price, `unpriced_vms` such VMs of their users, `unpriced_reserved` such reservations.
     `overdue` counts deletions that do not end; `aside` counts the intervals of usage that could not
-    be posted to the ledger and are retried later."""
+    be posted to the ledger and are retried later. `coming` has the nodes that are requested or
+    starting, and what they add to `burn` once they are READY."""
 
     counts: Sequence[FleetCount]
     ready: int
@@ -51,6 +78,7 @@ class FleetHealth:
     unpriced_vms: int = 0
     aside: int = 0
     unused: int = 0
+    coming: ComingSum = ComingSum()
 
     @property
     def stale(self) -> bool:
@@ -138,6 +166,8 @@ class HealthService:
             sights = self._read_sights(unit)
             running, bought = unit.fleet.count_running(), unit.usage.list_purchases(now)
             overdue, aside = unit.fleet.count_overdue(), unit.usage.count_aside()
+            is_any_coming = any(one.state in COMING for one in counts)
+            coming = unit.fleet.count_coming() if is_any_coming else {}
         total = sum_running(running, book, now)
         bought_rate = reserved = unpriced_reserved = 0
         for usage in bought:
@@ -160,6 +190,7 @@ class HealthService:
             unpriced_vms=total.unpriced_vms,
             aside=aside,
             unused=unused,
+            coming=sum_coming(coming, book, now),
         )
 
     def count_preemptions(self) -> Sequence[tuple[str, str, int]]:

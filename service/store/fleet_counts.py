@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, case, cast, func, or_, select
+from sqlalchemy import BigInteger, Connection, Select, case, cast, exists, func, or_, select
 
 from service.domain.nodes.node import Asked, NodeState
 from service.domain.nodes.placement import Outcome
@@ -60,6 +60,10 @@ class RunningCount:
     vms: int
 
 
+COMING = frozenset({NodeState.REQUESTED, NodeState.QUEUED, NodeState.CREATING, NodeState.STARTING})
+"""States of nodes that are not billed yet, and will be once they are READY."""
+
+
 @dataclass(frozen=True, slots=True)
 class OverdueDeletion:
     """A node whose deletion was requested at `asked_at` and has not ended, so that a person was
@@ -102,6 +106,22 @@ class FleetCounts:
             .order_by(*columns)
         )
         return [FleetCount(*row) for row in self._connection.execute(statement)]
+
+    def count_coming(self) -> Mapping[str, int]:
+        """How many nodes are wanted and on their way to READY, with nothing billed yet, by price
+        key."""
+        is_billed = exists().where(usage.c.node_id == nodes.c.id, usage.c.end_at.is_(None))
+        statement = (
+            select(nodes.c.price_key, func.count())
+            .where(
+                nodes.c.ended_at.is_(None),
+                nodes.c.asked == Asked.PRESENT,
+                nodes.c.state.in_(sorted(COMING)),
+                ~is_billed,
+            )
+            .group_by(nodes.c.price_key)
+        )
+        return {row[0]: row[1] for row in self._connection.execute(statement)}
 
     def list_overdue(self, limit: int) -> tuple[int, Sequence[OverdueDeletion]]:
         """The number of overdue deletions, and the oldest of them."""

@@ -10,7 +10,7 @@ import pytest
 from service.application.budgets.budgets import BudgetService
 from service.application.costs.costs import CostQuestion, CostService
 from service.application.costs.forecasts import ForecastService
-from service.application.health import HealthService
+from service.application.health import ComingSum, HealthService
 from service.application.pricing.reservations import ReservationService
 from service.controllers.recording.posting import post_unused, post_usage
 from service.domain.billing_period import GRACE, period_of
@@ -438,6 +438,15 @@ def test_the_fleet_burns_what_was_bought_whether_it_is_used_or_not(buyer, lab):
     assert fleet.unused == (64 - 8) * CALENDAR
     lab.clock.pass_(2 * DAY)
     assert health.read_fleet().burn == 0
+
+
+def test_what_comes_on_reserved_capacity_adds_nothing(buyer, lab):
+    health = HealthService(lab.units, PriceShelf(), lab.clock, [factories.PROJECT])
+    buyer.record()
+    with lab.units() as unit:
+        unit.nodes.add(factories.node(provisioning_model="reserved"))
+        unit.nodes.add(factories.node())
+    assert health.read_fleet().coming == ComingSum(nodes=2, burn=9_600_000_000, unpriced=0)
 
 
 def test_what_is_over_is_in_the_costs_before_it_is_posted(buyer, lab):

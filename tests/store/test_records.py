@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.errors import Rejected, StaleVersion
 from service.domain.event import Event
@@ -17,6 +18,7 @@ from service.domain.placement.cooldown import WINDOW_SECONDS
 from service.domain.pricing.price_book import DEVICE_HOUR, Sku
 from service.domain.pricing.shipped_prices import embedded_prices
 from service.store.fleet_counts import FleetCount, RunningCount
+from service.store.node_list import price_key
 from service.store.observations import Observation
 from service.store.placements import MOST_RECENT
 from service.store.pricebook import PriceShelf
@@ -245,6 +247,25 @@ def test_the_fleet_is_counted_without_those_that_have_ended(units):
             FleetCount("READY", "v5e", "on_demand", "us-west4-a", "vision", 2, 16),
             FleetCount("REQUESTED", "v5e", "on_demand", "us-west4-a", "nlp", 1, 16),
         ]
+
+
+def test_what_comes_is_wanted_and_not_billed_yet(units):
+    coming = stored(units)
+    stored(units, state=NodeState.QUEUED)
+    spot = stored(
+        units, state=NodeState.CREATING, provisioning_model=ProvisioningModel.SPOT, slices=2
+    )
+    for state in (NodeState.READY, NodeState.STOPPED, NodeState.UNKNOWN):
+        stored(units, state=state)
+    stored(units, asked=Asked.ABSENT)
+    stored(units, state=NodeState.STARTING, asked=Asked.STOPPED)
+    ran(units, stored(units, state=NodeState.CREATING, slices=2))  # one slice is billed already
+    ran(units, stored(units, state=NodeState.STARTING), end=NOON + DAY, end_lo=NOON + DAY)
+    over = stored(units)
+    with units() as unit:
+        unit.nodes.save(replace(over, state=NodeState.FAILED, ended_at=NOON))
+    with units.reading() as unit:
+        assert unit.fleet.count_coming() == {price_key(coming): 3, price_key(spot): 1}
 
 
 def test_what_is_billed_now_is_counted_by_what_is_priced(units):

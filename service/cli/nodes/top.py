@@ -126,6 +126,9 @@ def print_top(found: TopNodes) -> None:
     if found.others:
         rest = format_usd(sum_rates(found.others))
         print_paragraphs(f"not shown: {format_count(len(found.others), 'node')} at {rest} an hour")
+    if coming := found.fleet["coming_nodes"]:
+        more = format_usd(found.fleet["coming_hourly_cost"])
+        print_paragraphs(f"coming: {format_count(coming, 'node')}, {more} an hour more once READY")
     if Decimal(unused := found.fleet["unused_reservations_hourly_cost"]):
         print_paragraphs(f"reserved chips that no node uses cost {format_usd(unused)} an hour more")
     print_paragraphs(f"as of {format_time(found.fleet['as_of'])} UTC")

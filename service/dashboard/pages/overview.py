@@ -8,7 +8,7 @@ from functools import partial
 
 from service.application.costs.costs import CostQuestion, CostReport
 from service.application.costs.forecasts import LARGE_FLEET, ForecastOutlook
-from service.application.health import FleetHealth
+from service.application.health import ComingSum, FleetHealth
 from service.application.nodes.nodes import NodeFilter
 from service.application.nodes.sorted_list import SortedQuery
 from service.application.services import Services
@@ -97,6 +97,7 @@ class OverviewFigures:
 
     burn: str
     running: str
+    coming: str
     spark: Sparkline
     month: str
     month_as_of: Moment
@@ -168,6 +169,7 @@ def build_overview(services: Services, view: OverviewQuery) -> Overview:
         figures=OverviewFigures(
             burn=format_money(fleet.burn),
             running=_describe_running(fleet),
+            coming=_describe_coming(fleet.coming),
             spark=_draw_sparkline(day),
             month=format_money(month.total),
             month_as_of=to_moment(month.as_of),
@@ -237,6 +239,17 @@ def _describe_running(fleet: FleetHealth) -> str:
     return (
         f"{format_count(fleet.ready, 'node')} READY, {format_count(fleet.chips, 'chip')}{reserved}"
     )
+
+
+def _describe_coming(coming: ComingSum) -> str:
+    """What nodes that are not billed yet will cost; empty without such nodes."""
+    if not coming.nodes:
+        return ""
+    count = format_count(coming.nodes, "node")
+    if coming.unpriced == coming.nodes:
+        return f"{count} coming, at an unknown price"
+    unpriced = f", {coming.unpriced} at an unknown price" if coming.unpriced else ""
+    return f"{count} coming: {format_money(coming.burn)}/h more{unpriced}"
 
 
 def _list_costliest_nodes(services: Services) -> tuple[NodeRow, ...]:

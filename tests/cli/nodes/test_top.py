@@ -13,6 +13,8 @@ THIRD = ID[:-1] + "9"
 FLEET = {
     "hourly_cost": "113.246400000",
     "unused_reservations_hourly_cost": "90.000000000",
+    "coming_nodes": 0,
+    "coming_hourly_cost": "0.000000000",
     "as_of": "2026-11-05T12:00:00Z",
 }
 AT_WORK = {"state": "ACTIVE", "verdict": {"since": None, "waste": ""}, "due_at": None}
@@ -73,6 +75,13 @@ def test_the_deletion_by_an_exceeded_budget_counts_as_well(busy):
     busy.when("GET", f"/v1/nodes/{ID}/policy", {"ends": [BY_BUDGET, BY_TTL]})
     [row] = [line for line in steward("nodes", "top").stdout.splitlines() if "trainer" in line]
     assert re.split(" {2,}", row)[-3:] == ["active", "8m00s", "vision"]
+
+
+def test_what_comes_is_told_with_its_cost(busy):
+    coming = {"coming_nodes": 2, "coming_hourly_cost": "38.400000000"}
+    busy.when("GET", "/v1/fleet", {**FLEET, **coming})
+    told = "coming: 2 nodes, $38.40 an hour more once READY"
+    assert told in steward("nodes", "top").stdout.splitlines()
 
 
 def test_only_so_many_are_shown_and_the_others_are_summed(busy):

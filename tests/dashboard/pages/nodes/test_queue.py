@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from service.application.health import ComingSum
 from service.dashboard.kit import banners
 from service.dashboard.pages.nodes.queue import SLICES_OPEN, tone_of_queue
 from service.domain.catalog.provisioning import ProvisioningModel
@@ -84,6 +85,26 @@ def test_every_state_of_the_queue_has_a_sign(state: QueueState) -> None:
 def test_the_list_says_for_how_long_a_node_has_waited(lab: Lab, browser: TestClient) -> None:
     lab.asked_for(**WAITING, state_since=NOON - 2 * HOUR)
     assert "QUEUED in the queue for 2 h" in text_of(browser.get("/"))
+
+
+def test_the_first_page_says_what_comes_and_what_it_will_cost(
+    lab: Lab, browser: TestClient
+) -> None:
+    assert "coming" not in text_of(browser.get("/"))
+    lab.asked_for(**WAITING)
+    assert "1 node coming: $9.60/h more" in text_of(browser.get("/"))
+    lab.asked_for(**WAITING, slices=3, chips=24, hosts=3)
+    assert "2 nodes coming: $38.40/h more" in text_of(browser.get("/"))
+    fleet = lab.services.health.read_fleet()
+    assert (fleet.burn, fleet.coming) == (0, ComingSum(2, 38_400_000_000, 0))
+    lab.asked_for(**WAITING, accelerator_type="v99-8", generation="v99")
+    said = text_of(browser.get("/"))
+    assert "3 nodes coming: $38.40/h more, 1 at an unknown price" in said
+
+
+def test_what_comes_at_no_known_price_has_no_sum(lab: Lab, browser: TestClient) -> None:
+    lab.asked_for(**WAITING, accelerator_type="v99-8", generation="v99")
+    assert "1 node coming, at an unknown price" in text_of(browser.get("/"))
 
 
 def _of_slices(lab: Lab, *states: str) -> Node:
