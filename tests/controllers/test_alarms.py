@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from service.domain.catalog.provisioning import ProvisioningModel
+from service.domain.clock import to_rfc3339
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
 from service.domain.lifecycle.lifecycle import LATE_SECONDS, OVERDUE_SECONDS
 from service.domain.nodes.node import Node, NodeState
@@ -72,11 +73,12 @@ def test_a_node_that_is_still_there_half_an_hour_after_it_should_go(
     lab: Lab, seconds: int, told: bool
 ) -> None:
     node = lab.up()
+    asked = to_rfc3339(lab.clock())
     lab.nodes.delete(node.id)
     look_after(lab, "delete", seconds)
     sentence = (
-        f"deletion was requested 30 minutes ago, and {lab.node(node).cloud_id} in us-west4-a is"
-        " still there (READY); it is billed $9.600000000 an hour. The deletion is retried"
+        f"deletion was requested at {asked}, and {lab.node(node).cloud_id} in us-west4-a is still"
+        " there 30 minutes later (READY); it is billed $9.60 an hour. The deletion is retried"
         " indefinitely"
     )
     assert alarms(lab, node) == [sentence] * told
@@ -95,9 +97,9 @@ def test_a_node_that_is_still_there_half_an_hour_after_it_should_make_room(
     lab.inventory.tick(lab.lease)
     look_after(lab, "delete", seconds - 60)
     sentence = (
-        "deletion before the next attempt was requested 30 minutes ago, and"
-        f" {lab.node(node).cloud_id} in us-west4-a is still there (READY);"
-        " it is billed $9.600000000 an hour. The deletion is retried indefinitely"
+        f"deletion before the next attempt was requested at {to_rfc3339(began)}, and"
+        f" {lab.node(node).cloud_id} in us-west4-a is still there 30 minutes later (READY);"
+        " it is billed $9.60 an hour. The deletion is retried indefinitely"
     )
     assert alarms(lab, node) == [sentence] * told
     assert overdue(lab) == told
@@ -108,13 +110,15 @@ def test_slices_that_are_billed_on_while_the_group_should_make_room(
     lab: Lab, seconds: int, told: bool
 ) -> None:
     node = lost_a_slice(lab)
+    asked = to_rfc3339(lab.clock())
     look_after(lab, "dequeue", seconds)
     with lab.units.reading() as unit:
         assert len(unit.usage.list_open_of(node.id)) == 1, "one slice is billed"
     sentence = (
-        "deletion before the next attempt was requested 30 minutes ago, and"
-        f" {lab.node(node).cloud_id} in us-west4-a is still there (PREEMPTED, its queued resource"
-        " ACTIVE); it is billed $4.623200000 an hour. The deletion is retried indefinitely"
+        f"deletion before the next attempt was requested at {asked}, and"
+        f" {lab.node(node).cloud_id} in us-west4-a is still there 30 minutes later (PREEMPTED, its"
+        " queued resource ACTIVE); it is billed $4.6232 an hour. The deletion is retried"
+        " indefinitely"
     )
     assert alarms(lab, node) == [sentence] * told
     assert overdue(lab) == told
@@ -129,10 +133,11 @@ def test_a_suspended_queued_resource_that_keeps_its_name_and_its_quota(
     lab.cloud.wait(QueueState.SUSPENDED)
     lab.cloud.fail("dequeue", NO_ANSWER)
     lab.tick(15)
+    asked = to_rfc3339(lab.clock())
     look_after(lab, "dequeue", seconds)
     sentence = (
-        "deletion before the next attempt was requested 30 minutes ago, and"
-        f" {lab.node(node).cloud_id} in us-west4-a is still there"
+        f"deletion before the next attempt was requested at {asked}, and"
+        f" {lab.node(node).cloud_id} in us-west4-a is still there 30 minutes later"
         f" ({lab.node(node).state}, its queued resource SUSPENDED); it is not billed."
         " The deletion is retried indefinitely"
     )
@@ -187,13 +192,16 @@ def test_what_an_older_program_left_waiting_for_a_place_makes_no_room_once_it_ha
 def test_a_deletion_that_is_asked_for_meanwhile_has_its_own_half_hour(lab: Lab) -> None:
     node = came_up_though_its_create_failed(lab)
     look_after(lab, "delete", OVERDUE_SECONDS)
+    asked = to_rfc3339(lab.clock())
     lab.nodes.delete(node.id)
     look_after(lab, "delete", OVERDUE_SECONDS - 1)
     assert len(alarms(lab, node)) == 1
     look_after(lab, "delete", 1_800)
     first, second = alarms(lab, node)
-    assert first.startswith("deletion before the next attempt was requested 30 minutes ago, and ")
-    assert second.startswith("deletion was requested 59 minutes ago, and ")
+    assert first.startswith("deletion before the next attempt was requested at ")
+    assert "is still there 30 minutes later" in first
+    assert second.startswith(f"deletion was requested at {asked}, and ")
+    assert "is still there 59 minutes later" in second
     lab.tick(600)
     lab.cloud.settle()
     lab.tick(60)

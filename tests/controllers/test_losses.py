@@ -305,7 +305,7 @@ def test_what_google_no_longer_knows_the_state_of_is_told_to_a_human_and_left_al
     lab.cloud.become(NodeState.UNKNOWN)
     for _ in range(80):
         lab.tick(30)
-    told = [line for line in lab.story(node).splitlines() if "has been UNKNOWN for" in line]
+    told = [line for line in lab.story(node).splitlines() if "has been UNKNOWN since" in line]
     assert len(told) == 1, "once"
     assert "it is not billed" in told[0]
     assert lab.cloud.count("delete") == 0, "It may be in use"

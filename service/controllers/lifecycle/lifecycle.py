@@ -37,7 +37,7 @@ from service.domain.lifecycle.lifecycle import (
 )
 from service.domain.lifecycle.precedence import describe_others
 from service.domain.lifecycle.step import NodeStep
-from service.domain.money import format_usd
+from service.domain.money import format_dollars
 from service.domain.nodes.keep import keep_sentence, waits_for_job_end
 from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.node_messages import notifications_of, recipients_of, ttl_message
@@ -100,7 +100,7 @@ class LifecycleController:
                     billing = (
                         "it is billed, at an unknown price"
                         if rate is None
-                        else f"it is billed ${format_usd(rate)} an hour"
+                        else f"it is billed {format_dollars(rate)} an hour"
                     )
                 message = describe_alarm(node, now, billing)
                 unit.events.add(Event(node.id, now, "alarm", message))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from service.domain.clock import to_rfc3339
 from service.domain.errors import CloudError
 from service.domain.lifecycle import queueing, reimaging
 from service.domain.lifecycle.absence import Absence
@@ -153,7 +154,7 @@ def describe_alarm(node: Node, now: int, rate: str) -> str:
         )
     if since is None:
         return (
-            f"{where} has been UNKNOWN for {(now - node.state_since) // 60} minutes, as Google"
+            f"{where} has been UNKNOWN since {to_rfc3339(node.state_since)}, as Google"
             f" shows it after a repair that failed; {rate}. It may be in use, so it is not"
             " deleted: delete it if it is not in use"
         )
@@ -164,8 +165,9 @@ def describe_alarm(node: Node, now: int, rate: str) -> str:
         "deletion" if node.delete_requested_at is not None else "deletion before the next attempt"
     )
     return (
-        f"{what} was requested {(now - since) // 60} minutes ago, and {where} is still there"
-        f" ({shown}); {rate}. The deletion is retried indefinitely"
+        f"{what} was requested at {to_rfc3339(since)}, and {where} is still there"
+        f" {(now - since) // 60} minutes later ({shown}); {rate}. The deletion is retried"
+        " indefinitely"
     )
 
 
