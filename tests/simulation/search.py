@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from functools import cache
+
+from tests.simulation.invariants import Violation
+
+Life = Callable[[int], object]
+"""Lives through one seed, and raises Violation."""
 
 MOVED = "moved seed"
 """The property under which a test says that another seed finds its bug now."""
+
+
+def tells_apart(seed: int, live: Life, plant: Callable[[], AbstractContextManager[object]]) -> bool:
+    """Whether a seed tells a planted bug from a service without it. Raises Violation where the seed
+    fails without the bug as well: it has found nothing."""
+    try:
+        with plant():
+            live(seed)
+    except Violation:
+        _check_clean(seed, live)
+        return True
+    return False
+
+
+@cache
+def _check_clean(seed: int, live: Life) -> None:
+    live(seed)
 
 
 def is_found(

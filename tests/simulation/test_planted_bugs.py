@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from tests.simulation.invariants import Violation
 from tests.simulation.planted import BUGS
 from tests.simulation.run import run
-from tests.simulation.search import is_found
+from tests.simulation.search import is_found, tells_apart
 
 pytestmark = [pytest.mark.deep, pytest.mark.exhaustive]
 
@@ -81,15 +82,7 @@ FOUND_BY = {
 }
 
 
-def finds(seed: int) -> bool:
-    try:
-        run(seed)
-    except Violation:
-        return True
-    return False
-
-
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(bug, record_property):
-    with BUGS[bug]():
-        assert is_found(bug, FOUND_BY[bug], range(SEEDS), finds, record_property)
+    finding = partial(tells_apart, live=run, plant=BUGS[bug])
+    assert is_found(bug, FOUND_BY[bug], range(SEEDS), finding, record_property)

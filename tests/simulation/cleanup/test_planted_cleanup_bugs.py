@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 
 import pytest
 
-from tests.simulation.cleanup.planted import GROSS, SUBTLE, Planting
+from tests.simulation.cleanup.planted import GROSS, SUBTLE
 from tests.simulation.cleanup.run import run
-from tests.simulation.invariants import Violation
-from tests.simulation.search import is_found
+from tests.simulation.search import is_found, tells_apart
 
 WITHIN = 10
 LONG = {"the_breaker_never_closes", "the_pace_is_zero", "nothing_is_ever_ended_for_anything"}
@@ -54,30 +53,13 @@ FOUND_BY = {
 }
 
 
-def finds(seed: int, plant: Planting) -> bool:
-    """Whether a seed tells the bug from a service without it."""
-    try:
-        with plant():
-            run(seed)
-    except Violation:
-        check_clean(seed)
-        return True
-    return False
-
-
-@cache
-def check_clean(seed: int) -> None:
-    """Raise Violation where a seed fails without any bug as well: it has found nothing."""
-    run(seed)
-
-
 @pytest.mark.deep
 @pytest.mark.parametrize(
     "bug", [pytest.param(bug, marks=[pytest.mark.exhaustive] * (bug in LONG)) for bug in GROSS]
 )
 def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
     assert FOUND_BY[bug] < WITHIN
-    finding = partial(finds, plant=GROSS[bug])
+    finding = partial(tells_apart, live=run, plant=GROSS[bug])
     assert is_found(bug, FOUND_BY[bug], range(WITHIN), finding, record_property)
 
 
@@ -85,5 +67,5 @@ def test_the_grossest_bugs_are_found_within_ten_seeds(bug, record_property):
 @pytest.mark.deep
 @pytest.mark.parametrize("bug", SUBTLE)
 def test_a_planted_bug_of_the_cleanup_is_found(bug, record_property):
-    finding = partial(finds, plant=SUBTLE[bug])
+    finding = partial(tells_apart, live=run, plant=SUBTLE[bug])
     assert is_found(bug, FOUND_BY[bug], range(SEEDS), finding, record_property)

@@ -40,6 +40,9 @@ CLASSIFY_SECONDS = 300
 """Evidence that comes later than this after the first end need not count."""
 
 
+SEEN_SECONDS = 120
+"""What lasts longer than this, with nothing in the way, is seen: reports are read every minute."""
+
 NOTICE_SECONDS = 60
 """What was told to go is gone by then, and every list shows it."""
 
@@ -348,13 +351,9 @@ class JobOracle:
             case Reason.PREEMPTED | Reason.HOST_LOST | Reason.NODE_GONE:
                 return lost_at is not None and lost_at <= decided.at
             case Reason.NODE_DELETED:
-                # The fuse of a node of the job's own is longer than its job: what hangs until then
-                # has waited for ever, unless the daemon slept since before the node was READY.
-                moves, since = self._moves[node.id], attempt.claimed_at
-                has_looked = was_ready(moves, since, decided.looked_at)
-                burned = job.own_node and node.delete_reason == FUSE_BURNED and has_looked
+                burned = job.own_node and node.delete_reason == FUSE_BURNED
                 asked = node.delete_requested_at is not None or self._has_been(node, "STOPPING")
-                return asked and not burned
+                return asked and not (burned and self._could_be_seen(attempt, node, runs))
             case Reason.NODE_NOT_GRANTED:
                 return node.state == "FAILED" or node.gave_up
             case Reason.CANCELLED:
@@ -371,6 +370,23 @@ class JobOracle:
                 return lost_at is not None and decided.looked_at <= lost_at
             case _:
                 return False
+
+    def _could_be_seen(self, attempt: Attempt, node: Node, runs: Sequence[ContainerRun]) -> bool:
+        """Whether an attempt whose node came to the end of its fuse should have gone on, or have
+        ended, before that.
+
+        The fuse of a node of the job's own is longer than its job: what hangs until then has waited
+        for ever. But something may have kept the daemon from seeing that the node was READY, or
+        that the containers had ended by themselves, for nearly all of the time that was left.
+        """
+        looked_at = self.decided[attempt.id].looked_at
+        ready = first_ready(self._moves[node.id], attempt.claimed_at, looked_at)
+        if ready is None:
+            return False
+        until = float(node.delete_requested_at or looked_at)
+        ends = [run.end for run in runs if run.end is not None and run.cause is not Cause.POWER]
+        since = max(ready, *ends) if ends and len(ends) == len(runs) else ready
+        return until - since - self.agenda.fog.within(since, until) > SEEN_SECONDS
 
     def _lost_at(self, attempt: Attempt, runs: Sequence[ContainerRun]) -> float | None:
         """When the world first showed that hardware of the attempt was lost; None for never."""
@@ -411,11 +427,13 @@ def list_downs(moves: Sequence[Transition], by: float) -> list[float]:
     return list(since.values())
 
 
-def was_ready(moves: Sequence[Transition], since: float, upto: float) -> bool:
-    """Whether a node, or a slice of it, was READY at an instant of [since, upto]."""
+def first_ready(moves: Sequence[Transition], since: float, upto: float) -> float | None:
+    """When a node, or a slice of it, was READY first in [since, upto]; None if it never was."""
     states = {move.uid: move.after for move in moves if move.at <= since}
-    later = [move.after for move in moves if since < move.at <= upto]
-    return since <= upto and "READY" in {*states.values(), *later}
+    if since <= upto and "READY" in states.values():
+        return since
+    later = (move.at for move in moves if since < move.at <= upto and move.after == "READY")
+    return next(later, None)
 
 
 def _is_refused(unit: Unit, node_id: str) -> bool:

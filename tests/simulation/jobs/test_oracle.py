@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.emulator.world.bill import Transition
-from tests.simulation.jobs.oracle import list_downs, was_ready
+from tests.simulation.jobs.oracle import first_ready, list_downs
 
 
 def moves(*what):
@@ -36,15 +36,15 @@ def test_one_of_several_slices_that_was_lost_before_the_claim_counts():
     assert list_downs(moves(*FIRST, *other, *lost), 35) == [30.0]
 
 
-def test_a_node_was_ready_if_it_was_so_at_any_instant_of_a_time():
+def test_a_node_is_first_ready_at_the_begin_or_where_it_becomes_so():
     life = moves(*FIRST, *TAKEN, *SECOND)
-    assert was_ready(life, 15, 20)
-    assert was_ready(life, 25, 26), "it was READY before"
-    assert was_ready(life, 35, 70), "it is READY again"
+    assert first_ready(life, 15, 20) == 20
+    assert first_ready(life, 25, 26) == 25, "it was READY before"
+    assert first_ready(life, 35, 70) == 70, "it is READY again"
 
 
 def test_a_node_that_was_not_ready_at_any_instant_of_a_time_was_not():
     life = moves(*FIRST, *TAKEN, *SECOND)
-    assert not was_ready(life, 12, 19)
-    assert not was_ready(life, 35, 69)
-    assert not was_ready(life, 26, 25), "the time has not begun"
+    assert first_ready(life, 12, 19) is None
+    assert first_ready(life, 35, 69) is None
+    assert first_ready(life, 26, 25) is None, "the time has not begun"
