@@ -283,7 +283,7 @@ def _list_resting(fleet: _Fleet) -> Iterator[AgendaEntry]:
                 yield AgendaEntry(
                     AgendaKind.UNKNOWN,
                     node.name,
-                    f"It is unknown whether the node works{reason}",
+                    f"It is unknown whether the node is active{reason}",
                     since=node.since,
                     hourly=hourly,
                     subject_id=node.node_id,

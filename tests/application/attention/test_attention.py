@@ -177,7 +177,7 @@ def test_an_unknown_node_is_apart_and_needs_a_person_after_two_hours(lab, attent
     lab.minute(120)
     (entry,) = attention.read_agenda().needs_person
     assert (entry.kind, entry.subject_id) == (AgendaKind.UNKNOWN, node.id)
-    assert entry.text.startswith("It is unknown whether the node works: ")
+    assert entry.text.startswith("It is unknown whether the node is active: ")
 
 
 @pytest.mark.parametrize(

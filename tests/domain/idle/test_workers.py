@@ -66,5 +66,5 @@ def test_a_slice_of_which_a_worker_is_not_seen_makes_the_group_unknown():
     found = verdict(unseen=(SLICES[1], 1))
     assert (found.level, found.reason.split(";")[0]) == (
         Level.UNKNOWN,
-        "device of worker 3 has no quiet reading",
+        "nothing shows that the device of worker 3 is quiet",
     )
