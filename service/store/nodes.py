@@ -227,6 +227,18 @@ class Nodes:
                 [{"node": node_id, "seen": digest} for node_id, digest in digests.items()],
             )
 
+    def lock_in_order(self, ids: Iterable[str]) -> None:
+        """Lock nodes in the order of their ids until the end of the transaction. Every writer of
+        several nodes takes them in this order; a statement about several takes them in any."""
+        wanted = sorted(set(ids))
+        for start in range(0, len(wanted), 500):
+            self._connection.execute(
+                select(nodes.c.id)
+                .where(nodes.c.id.in_(wanted[start : start + 500]))
+                .order_by(nodes.c.id)
+                .with_for_update(key_share=True)
+            )
+
     def wake(self, ids: Iterable[str], now: int) -> None:
         """Have the lifecycle look at nodes at once."""
         sleeping = list(ids)

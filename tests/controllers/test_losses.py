@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from threading import Thread
+from time import sleep
 
 import pytest
+from sqlalchemy import text
 
 from service.cloud.ports import Inventory, Operation, Queue
-from service.controllers.inventory.inventory import compare
+from service.controllers.inventory.inventory import InventoryController, compare
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import StaleVersion
 from service.domain.nodes.node import Node, NodeState
 from service.store.nodes import KnownNode, Nodes
+from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.hands import NOON
@@ -156,6 +160,46 @@ def test_a_node_that_is_changed_meanwhile_holds_back_no_other(
     lab.inventory.tick(lab.lease)
     assert lab.node(overtaken).state == NodeState.PREEMPTED
     assert lab.inventory.looked_at[lab.lease.project] == lab.clock()
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_missing_nodes_are_written_in_the_order_of_their_ids(lab: Lab) -> None:
+    """Who waits for one of several nodes holds none of those that come after it, or two writers
+    would wait for each other."""
+    low, high = sorted((lab.up(name="a"), lab.up(name="b")), key=lambda node: node.id)
+    with lab.units() as unit:
+        now = unit.nodes.get(low.id)
+        unit.nodes.save(replace(now, next_try_at=lab.clock() + 20))  # the other sleeps: it is woken
+    for path in list(lab.cloud.nodes):
+        lab.cloud.lose(path)
+    look = InventoryController(lab.units, lab.cloud, PriceShelf(), lab.clock)
+    lab.clock.pass_(15)
+    looking = Thread(target=look.tick, args=[lab.lease], daemon=True)
+    with lab.units() as unit:
+        unit.nodes.lock(low.id)
+        looking.start()
+        _wait_for_a_waiter(lab)
+        with lab.units() as other:
+            other.nodes.lock(high.id)  # raises StoreUnavailable after some seconds if it is held
+    looking.join(10)
+    assert not looking.is_alive()
+    with lab.units.reading() as unit:
+        assert {one.id: one.misses for one in unit.nodes.list_open("lab")} == {
+            low.id: 1,
+            high.id: 1,
+        }
+
+
+def _wait_for_a_waiter(lab: Lab) -> None:
+    """Wait until a statement waits for a lock."""
+    waiting = text("select count(*) from pg_locks where not granted")
+    for _ in range(500):
+        with lab.engine.connect() as connection:
+            if connection.execute(waiting).scalar_one():
+                return
+        sleep(0.01)
+    raise AssertionError("nobody waits")
 
 
 def test_a_namesake_made_after_ours_was_lost_is_not_ours(lab: Lab) -> None:

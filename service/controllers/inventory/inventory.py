@@ -205,12 +205,13 @@ class InventoryController:
         while batch := dict(islice(changed, BATCH)):
             is_written = self._write_batch(batch, records, poll, lease) and is_written
         if difference.asleep or difference.missing or difference.found:
-            missing = difference.missing
-            newly_missing = [node.id for node in missing if not node.misses]
+            missing = [node.id for node in difference.missing]
+            newly_missing = [node.id for node in difference.missing if not node.misses]
             with self._units(lease) as unit:
+                unit.nodes.lock_in_order([*difference.asleep, *missing, *difference.found])
                 unit.nodes.wake(difference.asleep, now)
                 unit.nodes.save_last_seen(newly_missing, before)
-                unit.nodes.add_miss([node.id for node in missing], now)
+                unit.nodes.add_miss(missing, now)
                 unit.nodes.clear_missed(difference.found)
         return is_written
 
@@ -248,8 +249,11 @@ class InventoryController:
         }
         ours = {node_id: len(sights) for node_id, (_, sights) in seen.items()}
         others = [node_id for node_id in nodes if ours.get(node_id, 0) < len(batch[node_id])]
+        if others:  # a stranger has taken the name: our node is gone
+            with self._units(lease) as unit:
+                unit.nodes.lock_in_order(others)
+                unit.nodes.wake(others, poll.now)
         with self._units(lease) as unit:
-            unit.nodes.wake(others, poll.now)  # a stranger has taken the name: our node is gone
             book = lock_and_price(unit, seen, self._prices)
             current = unit.nodes.find_many(seen)
             digests: dict[str, bytes] = {}
