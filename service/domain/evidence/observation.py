@@ -123,9 +123,11 @@ def state_of_absent_node(node: Node, queue: QueuedResource) -> str:
     return NodeState.DELETING if leaving else NodeState.TERMINATED
 
 
-def usage_of_gone(node: Node, running: Usage | None, poll: Poll) -> Usage | None:
+def usage_of_gone(
+    node: Node, running: Usage | None, poll: Poll, *, was_lost: bool = False
+) -> Usage | None:
     """The closed usage of a node that is observed to be gone. It is the running one, or one that no
-    poll saw.
+    poll saw. `was_lost` says that the node is still shown, as preempted or terminated.
 
     Usage between two polls is assumed if an operation says that the node came up, or if nothing
     rules it out. None if there was no usage.
@@ -136,8 +138,9 @@ def usage_of_gone(node: Node, running: Usage | None, poll: Poll) -> Usage | None
     if recorded is not None:
         return recorded
     poll = replace(poll, previous=max(poll.previous, node.sent_at or 0))
-    # Whether the create or start that was under way has failed by the cloud's operations.
-    verb = _COMES_UP_BY.get(node.state)
+    # Whether the create or start that was under way has failed by the cloud's operations. A node
+    # that was preempted came up all the same, or may have.
+    verb = None if was_lost else _COMES_UP_BY.get(node.state)
     has_failed = any(op.verb == verb and op.error is not None for op in poll.operations)
     # Whether the queued resource was accepted and may have run nodes between two polls. Nothing is
     # left of the queued resource, and nothing says when it ended.
@@ -170,7 +173,7 @@ def _usage_after(node: Node, sight: CloudNode, running: Usage | None, poll: Poll
     was_ready = node.up_since is None if is_starting else sight.state != NodeState.CREATING
     usage: Usage | None = None
     if running is not None or sight.state in _DOWN:
-        usage = usage_of_gone(node, running, poll)
+        usage = usage_of_gone(node, running, poll, was_lost=sight.state in LOST)
     elif has_stayed_up(node, sight.state):
         usage = find_return(node, node.state_since, poll)
     elif was_ready:

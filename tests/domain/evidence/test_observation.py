@@ -532,6 +532,15 @@ def test_what_was_taken_down_before_its_create_ended_is_not_charged_from_that_en
     assert usage is None or usage.uncertain_seconds == 300
 
 
+@pytest.mark.parametrize("state", [NodeState.PREEMPTED, NodeState.TERMINATED])
+def test_what_was_taken_away_may_have_come_up_though_its_create_is_said_to_have_failed(state):
+    failed = created(NOON + 40, error=CloudUnavailable("an internal error has occurred"))
+    usage = look(factories.sent(), state, NOON + 900, failed).usage
+    assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
+    assert usage.start_evidence is Evidence.UNSEEN
+    assert usage_of_gone(factories.sent(), None, Poll(NOON + 900, NOON, (failed,))) is None
+
+
 def test_what_was_stopped_had_come_up_though_its_create_is_said_to_have_failed():
     stop, start = (
         factories.operation(verb, created_at=NOON + at, ended_at=NOON + at + 10, done=True)
