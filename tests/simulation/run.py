@@ -212,7 +212,9 @@ class Run:
     def _add_jobs(self) -> None:
         about = self.agenda, self.world, self.units, self.truth
         self.job_oracle = JobOracle(*about)
-        self.accidents = Accidents(self.agenda, self.weather, self._luck("accidents"))
+        self.accidents = Accidents(
+            self.agenda, self.weather, self._luck("accidents"), self._luck("blackouts")
+        )
         self.submitters = Submitters(
             self.agenda,
             self.engine,
@@ -222,6 +224,7 @@ class Run:
             self.nodes,
             self.service.stop,
         )
+        self.accidents.supplant = self.submitters.supplant
 
     def live(self) -> None:
         """Raises Violation with what went wrong."""

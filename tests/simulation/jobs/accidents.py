@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -12,6 +13,7 @@ from service.domain.jobs.image import ImageFacts
 from service.emulator.errors import ApiError
 from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.surfaces import control
+from service.emulator.world.container_runs import ContainerRun
 from tests.simulation.clock import Agenda
 from tests.simulation.cloud_faults import CloudFaults
 from tests.simulation.crash_points import CrashPoints, SeamedCloud
@@ -26,6 +28,7 @@ STORMS: tuple[dict[str, Any], ...] = (
     {"rpc": "UpdateNode", "action": "lose_operation"},
     {"rpc": "UpdateNode", "action": "slow_operation", "delay_seconds": 120},
 )
+BLACKOUT_SECONDS = 240
 LAG_SECONDS = 45
 DIGEST = "sha256:" + "ab" * 32
 
@@ -33,13 +36,22 @@ DIGEST = "sha256:" + "ab" * 32
 class Accidents:
     """Storms of the mailbox, and people who write the same metadata as we do (J3)."""
 
-    def __init__(self, agenda: Agenda, weather: CloudFaults, luck: Random) -> None:
+    def __init__(
+        self, agenda: Agenda, weather: CloudFaults, luck: Random, blackouts: Random
+    ) -> None:
         self._agenda = agenda
         self._weather = weather
         self._luck = luck
         self._storms_per_hour = luck.choice([0, 2, 6])
         self._logins_per_hour = luck.choice([0, 10, 40])
         self._sibling_death = luck.choice([0.0, 30.0, 30.0])
+        self._blackouts = blackouts
+        self._blacked_out = blackouts.choice([0.0, 0.0, 0.3])
+        """The share of the containers soon after whose start a blackout begins."""
+        self.supplant: Callable[[str], None] = lambda _: None
+        """Submits another job for the node of a job, and cancels that one."""
+        if self._blacked_out:
+            self._sibling_death = blackouts.choice([0.0, self._sibling_death])
         self._rivals: dict[str, dict[str, str]] = {}
         """By node: the map that somebody read, and will write as soon as a newer one is there."""
 
@@ -50,6 +62,7 @@ class Accidents:
         }
         control.change_config(self._weather.world, config)
         self._weather.world.on_metadata.append(self._write_over)
+        self._weather.world.runs.observers.append(self._started)
         self._often(self._storms_per_hour, self._storm)
         self._often(self._logins_per_hour, self._log_in)
 
@@ -68,6 +81,19 @@ class Accidents:
         seconds = self._luck.choice([30, 120, 600])
         storm = {**self._luck.choice(STORMS), "for_seconds": seconds}
         control.add_fault(self._weather.world, storm)
+
+    def _started(self, run: ContainerRun) -> None:
+        if self._blackouts.random() < self._blacked_out:
+            self._agenda.after(self._blackouts.uniform(5, 60), lambda: self._black_out(run.job))
+
+    def _black_out(self, job_id: str) -> None:
+        """For longer than a stop is waited for, no worker is told anything. Meanwhile somebody
+        wants the node of a job for another one: that comes while the container still runs."""
+        if self._weather.fair:
+            return
+        blackout = {"rpc": "UpdateNode", "action": "error", "code": "UNAVAILABLE"}
+        control.add_fault(self._weather.world, {**blackout, "for_seconds": BLACKOUT_SECONDS})
+        self._agenda.after(5, lambda: self.supplant(job_id))
 
     def _log_in(self) -> None:
         """Do as `gcloud compute tpus tpu-vm ssh` does: read the map, add a key, write the map."""

@@ -44,6 +44,7 @@ class Submitters:
     stop: Callable[[str], Any]
     """Stops a node although a job runs on it."""
     jobs: list[Job] = field(default_factory=list)
+    _supplanted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         units, shared = ShakyUnits(self.engine, self.outages), (PriceShelf(), self.agenda.seconds)
@@ -59,6 +60,18 @@ class Submitters:
         """Cancel whatever has not ended."""
         for job in self.jobs:
             self._cancel(job.id)
+
+    def supplant(self, job_id: str) -> None:
+        """Submit another job for the node of a job, unless that is the job's own, and cancel it."""
+        job = next((one for one in self.jobs if one.id == job_id), None)
+        if job is None or job.own_node or job_id in self._supplanted:
+            return
+        self._supplanted.add(job_id)
+        spec, key = draw_spec(Random(f"instead of {job_id}")), RequestKey(f"not-{job_id}", "0")
+        other = Submission(spec, owner="eve", node=job.node_id)
+        with suppress(Conflict, QuotaTooSmall, Rejected):
+            self.jobs.append(self._ask(lambda: self.service.submit(other, key=key)).shown.job)
+        self._cancel(job_id)
 
     def _submit(self, number: int) -> None:
         luck = Random(f"{self.luck.random()}/{number}")

@@ -30,7 +30,7 @@ FOUND_BY = {
     "started_before_all_have_pulled": 36,
     "acknowledged_before_the_commit": 27,
     "task_written_once": 92,
-    "old_container_not_removed": 166,
+    "old_container_not_removed": 178,
     "infrastructure_by_default": 0,
     "segments_overlap_by_a_second": 0,
     "cancelled_without_a_word": 2,
