@@ -212,9 +212,8 @@ class Run:
     def _add_jobs(self) -> None:
         about = self.agenda, self.world, self.units, self.truth
         self.job_oracle = JobOracle(*about)
-        self.accidents = Accidents(
-            self.agenda, self.weather, self._luck("accidents"), self._luck("blackouts")
-        )
+        lucks = (self._luck(of) for of in ("accidents", "blackouts", "notices"))
+        self.accidents = Accidents(self.agenda, self.weather, *lucks)
         self.submitters = Submitters(
             self.agenda,
             self.engine,

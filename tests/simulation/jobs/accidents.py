@@ -29,6 +29,7 @@ STORMS: tuple[dict[str, Any], ...] = (
     {"rpc": "UpdateNode", "action": "slow_operation", "delay_seconds": 120},
 )
 BLACKOUT_SECONDS = 240
+NOTICE_SECONDS = 45
 LAG_SECONDS = 45
 DIGEST = "sha256:" + "ab" * 32
 
@@ -37,7 +38,12 @@ class Accidents:
     """Storms of the mailbox, and people who write the same metadata as we do (J3)."""
 
     def __init__(
-        self, agenda: Agenda, weather: CloudFaults, luck: Random, blackouts: Random
+        self,
+        agenda: Agenda,
+        weather: CloudFaults,
+        luck: Random,
+        blackouts: Random,
+        notices: Random,
     ) -> None:
         self._agenda = agenda
         self._weather = weather
@@ -52,6 +58,9 @@ class Accidents:
         """Submits another job for the node of a job, and cancels that one."""
         if self._blacked_out:
             self._sibling_death = blackouts.choice([0.0, self._sibling_death])
+        self._notices = notices
+        self._noticed = notices.choice([0.0, 0.0, 0.3])
+        """The share of the containers soon after whose start their node is told to go."""
         self._rivals: dict[str, dict[str, str]] = {}
         """By node: the map that somebody read, and will write as soon as a newer one is there."""
 
@@ -85,6 +94,15 @@ class Accidents:
     def _started(self, run: ContainerRun) -> None:
         if self._blackouts.random() < self._blacked_out:
             self._agenda.after(self._blackouts.uniform(5, 60), lambda: self._black_out(run.job))
+        if self._notices.random() < self._noticed:
+            self._agenda.after(self._notices.uniform(5, 60), lambda: self._give_notice(run.node))
+
+    def _give_notice(self, node: str) -> None:
+        """The notice of a preemption, for all workers of a node that can be preempted."""
+        if not self._weather.fair:
+            with suppress(ApiError):  # on demand, or gone
+                notice = {"name": node, "notice_seconds": NOTICE_SECONDS}
+                control.preempt_node(self._weather.world, notice)
 
     def _black_out(self, job_id: str) -> None:
         """For longer than a stop is waited for, no worker is told anything. Meanwhile somebody

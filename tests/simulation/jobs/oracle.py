@@ -77,13 +77,14 @@ class JobOracle:
     _moves: dict[str, list[Transition]] = field(default_factory=lambda: defaultdict(list))
     """By the id of our node: when it, or which slice of it, went to which state."""
     _noticed: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By the id of our node: when its workers were told of a preemption that came."""
+    """By the id of our node: when its workers were told of a preemption."""
     _owners: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.world.runs.observers.append(self._started)
         self.world.on_metadata.append(self._told)
         self.world.observers.append(self._moved)
+        self.world.on_preemption_notice.append(self._announced)
 
     # at each moment
 
@@ -125,8 +126,9 @@ class JobOracle:
             self._owners.setdefault(transition.uid, record.message.labels.get(LABEL, ""))
         owner = self._owners.get(transition.uid, "")
         self._moves[owner].append(transition)
-        if record is not None and transition.after == "PREEMPTED" and record.notices:
-            self._noticed[owner].append(min(record.notices.values()))
+
+    def _announced(self, record: NodeRecord, at: float, *_: object) -> None:
+        self._noticed[record.message.labels.get(LABEL, "")].append(at)
 
     def committed(self, jobs: Sequence[Job], attempts: Sequence[Attempt]) -> None:
         """A final state stays, and the node of an ended job is asked to go with it."""
@@ -301,13 +303,15 @@ class JobOracle:
                 if one.id not in self.decided:
                     continue
                 decided = self.decided[one.id].at
+                noticed_at = self._noticed_at(one, decided)
+                if one.reason is not Reason.PREEMPTED or noticed_at is None:
+                    continue
                 again = any(
-                    decided <= move.at <= following.claimed_at and move.after == "CREATING"
+                    noticed_at <= move.at <= following.claimed_at and move.after == "CREATING"
                     for move in self._moves[one.node_id]
                 )
                 soon = own[one.job_id] or following.claimed_at < decided + NOTICE_SECONDS
-                known = one.reason is Reason.PREEMPTED and self._was_noticed(one, decided)
-                if known and soon and not again:
+                if soon and not again:
                     raise self._wrong(f"{following.id} began after the notice to {one.id}")
 
     def _check_exit_codes(self, attempt: Attempt, runs: Sequence[ContainerRun]) -> None:
@@ -346,7 +350,7 @@ class JobOracle:
                 ended = min((run.end or 0 for run in runs), default=math.inf)
                 late = lost_at is not None and lost_at > ended + CLASSIFY_SECONDS
                 return first <= ended or blind or late
-            case Reason.PREEMPTED if self._was_noticed(attempt, decided.at):
+            case Reason.PREEMPTED if self._noticed_at(attempt, decided.at) is not None:
                 return True
             case Reason.PREEMPTED | Reason.HOST_LOST | Reason.NODE_GONE:
                 return lost_at is not None and lost_at <= decided.at
@@ -399,10 +403,12 @@ class JobOracle:
         before = list_downs(self._moves[attempt.node_id], attempt.claimed_at)
         return min([*away, *noticed, *before], default=None)
 
-    def _was_noticed(self, attempt: Attempt, by: float) -> bool:
-        """Whether its workers had the notice of a preemption that came, by an instant. Hardware
-        that is about to go explains the end of a program as hardware that has gone does."""
-        return any(attempt.claimed_at <= at <= by for at in self._noticed[attempt.node_id])
+    def _noticed_at(self, attempt: Attempt, by: float) -> float | None:
+        """When its workers had the last notice of a preemption up to an instant; None for never.
+        Hardware that is about to go explains the end of a program as hardware that has gone does.
+        """
+        times = [at for at in self._noticed[attempt.node_id] if attempt.claimed_at <= at <= by]
+        return max(times, default=None)
 
     def _has_been(self, node: Node, state: str) -> bool:
         return any(move.after == state for move in self._moves[node.id])

@@ -36,7 +36,7 @@ FOUND_BY = {
     "cancelled_without_a_word": 2,
     "node_of_an_ended_job_stays": 0,
     "two_jobs_on_one_node": 18,
-    "noticed_node_is_used_again": 273,
+    "noticed_node_is_used_again": 169,
     "outage_is_silence": 91,
 }
 
