@@ -83,6 +83,18 @@ def take_picture(page: Page, desk: Page, block: int) -> tuple[Picture, bytes]:
     return Picture(columns, dots, height), shot
 
 
+def take_steady_picture(page: Page, desk: Page, block: int) -> tuple[Picture, bytes]:
+    """The same, once two pictures in a row are equal: Chromium leaves out what it has not drawn
+    yet, which happens on very high pages on a busy machine. Raises AssertionError if no two are."""
+    before, _ = take_picture(page, desk, block)
+    for _ in range(MOST_TRIES):
+        picture, shot = take_picture(page, desk, block)
+        if picture == before:
+            return picture, shot
+        before = picture
+    raise AssertionError("the page looks different each time")
+
+
 def write_picture(picture: Picture, path: Path) -> None:
     """Write a picture as a grey PNG file, with the height of the page as a text in it."""
     rows = b"".join(b"\x00" + row for row in picture.rows())
@@ -112,6 +124,8 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
         at += length + 12
 
+
+MOST_TRIES = 5
 
 MOST_TALLER = 0.02
 """How much the height of a page may change, as a share of it."""
