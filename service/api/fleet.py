@@ -43,6 +43,10 @@ class FleetView(View):
         description="What they add to `hourly_cost` once they are READY, as far as their prices are"
         " known. Reserved capacity adds nothing, because it is paid already."
     )
+    coming_unpriced_nodes: int = Field(
+        description="Such nodes whose price is not known: they are not in `coming_hourly_cost`.",
+        examples=[0],
+    )
     as_of: Time
 
     @classmethod
@@ -57,6 +61,7 @@ class FleetView(View):
             unpriced_nodes=fleet.unpriced,
             coming_nodes=fleet.coming.nodes,
             coming_hourly_cost=format_usd(fleet.coming.burn),
+            coming_unpriced_nodes=fleet.coming.unpriced,
             as_of=to_rfc3339(fleet.as_of),
         )
 

@@ -128,7 +128,11 @@ def print_top(found: TopNodes) -> None:
         print_paragraphs(f"not shown: {format_count(len(found.others), 'node')} at {rest} an hour")
     if coming := found.fleet["coming_nodes"]:
         more = format_usd(found.fleet["coming_hourly_cost"])
-        print_paragraphs(f"coming: {format_count(coming, 'node')}, {more} an hour more once READY")
+        unpriced = found.fleet["coming_unpriced_nodes"]
+        left_out = f"; {unpriced} at an unknown price" if unpriced else ""
+        print_paragraphs(
+            f"coming: {format_count(coming, 'node')}, {more} an hour more once READY{left_out}"
+        )
     if Decimal(unused := found.fleet["unused_reservations_hourly_cost"]):
         print_paragraphs(f"reserved chips that no node uses cost {format_usd(unused)} an hour more")
     print_paragraphs(f"as of {format_time(found.fleet['as_of'])} UTC")

@@ -379,7 +379,7 @@ def coverage_of(track: SignalTrack | None, start: int, until: int) -> int:
 def _coverage_of_missing(
     named_at: int, tracks: Mapping[Kind, SignalTrack], window: tuple[int, int]
 ) -> int:
-    """The share of a window without a duty cycle and and with a quiet host, in percent. The time
+    """The share of a window without a duty cycle and with a quiet host, in percent. The time
     before the instance id was known does not count: no duty cycle could be found then."""
     start, until = window
     seen_from = max(start, named_at)

@@ -47,7 +47,8 @@ def test_the_fleet_says_what_comes_and_what_it_will_cost(client):
     node = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a"}
     asked = [client.post("/v1/nodes", json=node).json() for _ in range(2)]
     fleet = client.get("/v1/fleet").json()
-    assert (fleet["coming_nodes"], fleet["hourly_cost"]) == (2, "0.000000000")
+    assert (fleet["coming_nodes"], fleet["coming_unpriced_nodes"]) == (2, 0)
+    assert fleet["hourly_cost"] == "0.000000000"
     each = parse_usd(asked[0]["hourly_cost"])
     assert parse_usd(fleet["coming_hourly_cost"]) == 2 * each > 0
 

@@ -15,6 +15,7 @@ FLEET = {
     "unused_reservations_hourly_cost": "90.000000000",
     "coming_nodes": 0,
     "coming_hourly_cost": "0.000000000",
+    "coming_unpriced_nodes": 0,
     "as_of": "2026-11-05T12:00:00Z",
 }
 AT_WORK = {"state": "ACTIVE", "verdict": {"since": None, "waste": ""}, "due_at": None}
@@ -82,6 +83,8 @@ def test_what_comes_is_told_with_its_cost(busy):
     busy.when("GET", "/v1/fleet", {**FLEET, **coming})
     told = "coming: 2 nodes, $38.40 an hour more once READY"
     assert told in steward("nodes", "top").stdout.splitlines()
+    busy.when("GET", "/v1/fleet", {**FLEET, **coming, "coming_unpriced_nodes": 1})
+    assert f"{told}; 1 at an unknown price" in steward("nodes", "top").stdout.splitlines()
 
 
 def test_only_so_many_are_shown_and_the_others_are_summed(busy):

@@ -213,6 +213,7 @@ DOCUMENTS = {
         "unused_reservations_hourly_cost": "90.720000000",
         "coming_nodes": 2,
         "coming_hourly_cost": "38.400000000",
+        "coming_unpriced_nodes": 0,
         "as_of": "2026-11-05T12:00:00Z",
     },
     "/v1/costs": COSTS,
