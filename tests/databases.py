@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from time import sleep
 
 import psycopg
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.store.engine import make_engine
@@ -179,3 +180,14 @@ def _shape(base: str) -> object:
     """That of every database as it is made."""
     with psycopg.connect(base.format(name=_TEMPLATE)) as connection:
         return connection.execute(_SHAPE).fetchone()
+
+
+def wait_for_a_waiter(engine: Engine) -> None:
+    """Wait until a statement waits for a lock, on PostgreSQL."""
+    waiting = text("select count(*) from pg_locks where not granted")
+    for _ in range(500):
+        with engine.connect() as connection:
+            if connection.execute(waiting).scalar_one():
+                return
+        sleep(0.01)
+    raise AssertionError("nobody waits")

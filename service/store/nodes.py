@@ -242,6 +242,8 @@ class Nodes:
     def wake(self, ids: Iterable[str], now: int) -> None:
         """Have the lifecycle look at nodes at once."""
         sleeping = list(ids)
+        if len(sleeping) > 1:
+            self.lock_in_order(sleeping)
         for start in range(0, len(sleeping), 500):
             self._connection.execute(
                 update(nodes)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from threading import Thread
-from time import sleep
 
 import pytest
-from sqlalchemy import text
 
 from service.cloud.ports import Inventory, Operation, Queue
 from service.controllers.inventory.inventory import InventoryController, compare
@@ -19,6 +17,7 @@ from service.store.nodes import KnownNode, Nodes
 from service.store.pricebook import PriceShelf
 from tests import factories
 from tests.controllers.conftest import Lab
+from tests.databases import wait_for_a_waiter
 from tests.hands import NOON
 
 
@@ -179,7 +178,7 @@ def test_missing_nodes_are_written_in_the_order_of_their_ids(lab: Lab) -> None:
     with lab.units() as unit:
         unit.nodes.lock(low.id)
         looking.start()
-        _wait_for_a_waiter(lab)
+        wait_for_a_waiter(lab.engine)
         with lab.units() as other:
             other.nodes.lock(high.id)  # raises StoreUnavailable after some seconds if it is held
     looking.join(10)
@@ -189,17 +188,6 @@ def test_missing_nodes_are_written_in_the_order_of_their_ids(lab: Lab) -> None:
             low.id: 1,
             high.id: 1,
         }
-
-
-def _wait_for_a_waiter(lab: Lab) -> None:
-    """Wait until a statement waits for a lock."""
-    waiting = text("select count(*) from pg_locks where not granted")
-    for _ in range(500):
-        with lab.engine.connect() as connection:
-            if connection.execute(waiting).scalar_one():
-                return
-        sleep(0.01)
-    raise AssertionError("nobody waits")
 
 
 def test_a_namesake_made_after_ours_was_lost_is_not_ours(lab: Lab) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import Conflict, NotFound, StaleVersion
@@ -14,6 +15,7 @@ from service.domain.lifecycle.absence import FleetCensus
 from service.domain.nodes.deletion import find_deletion_failure
 from service.domain.nodes.node import Asked, Endpoint, IdlePolicy, NodeState
 from tests import factories
+from tests.databases import wait_for_a_waiter
 from tests.hands import NOON
 from tests.store import given
 
@@ -83,6 +85,33 @@ def test_of_several_that_save_at_once_exactly_one_succeeds(units):
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["saved", "stale", "stale", "stale", "stale"]
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_several_nodes_are_woken_in_the_order_of_their_ids(units, engine):
+    """Who waits for one holds none of those that come after it."""
+    low, high = sorted((given.stored(units), given.stored(units)), key=lambda node: node.id)
+    with units() as unit:
+        unit.nodes.save(replace(low, last_error="its row is behind the other's now"))
+
+    def wake():
+        with units() as unit:
+            for scan in ("indexscan", "bitmapscan"):  # as it is with many nodes
+                unit.nodes._connection.execute(text(f"set local enable_{scan} = off"))
+            unit.nodes.wake([high.id, low.id], NOON)
+
+    waking = threading.Thread(target=wake, daemon=True)
+    with units() as unit:
+        unit.nodes.lock(low.id)
+        waking.start()
+        wait_for_a_waiter(engine)
+        with units() as other:
+            other.nodes.lock(high.id)  # raises StoreUnavailable after some seconds if it is held
+    waking.join(10)
+    with units.reading() as unit:
+        assert {one.next_try_at for one in unit.nodes.find_many([low.id, high.id]).values()} == {
+            NOON
+        }
 
 
 def test_a_live_name_is_taken_in_its_project_alone(units):

@@ -251,7 +251,6 @@ class InventoryController:
         others = [node_id for node_id in nodes if ours.get(node_id, 0) < len(batch[node_id])]
         if others:  # a stranger has taken the name: our node is gone
             with self._units(lease) as unit:
-                unit.nodes.lock_in_order(others)
                 unit.nodes.wake(others, poll.now)
         with self._units(lease) as unit:
             book = lock_and_price(unit, seen, self._prices)
