@@ -195,9 +195,9 @@ def _print_idleness(shown: Mapping[str, Any], now: int) -> None:
     if shown["signals"]:
         print_lines("")
         print_table(
-            [">WORKER", "SIGNAL", "LEVEL", ">VALUE", ">AGE", ">COVER", ">BUSY AGO"],
+            [">WORKER", "SIGNAL", "LEVEL", ">VALUE", ">AGE", ">COVER", ">ACTIVE AGO"],
             [_signal_row(signal, as_of) for signal in shown["signals"]],
-            spare=("BUSY AGO", "COVER", "AGE", "VALUE"),
+            spare=("ACTIVE AGO", "COVER", "AGE", "VALUE"),
         )
         print_paragraphs(*_list_reasons(shown["signals"]))
     for report in shown["reports"]:
