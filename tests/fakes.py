@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 from sqlalchemy import Engine
 
@@ -16,7 +19,9 @@ from service.domain.catalog.provisioning import Architecture
 from service.domain.errors import AlreadyExists, CloudError, CloudNotFound, CloudUnavailable
 from service.domain.evidence.audit_log import Termination
 from service.domain.jobs.startup import metadata_of
+from service.domain.lease import Lease
 from service.domain.nodes.node import CloudNode, NodeState, Place
+from service.store.leases import Leases
 from tests.fake_queue import FakeQueue
 from tests.hands import HandClock
 
@@ -291,8 +296,46 @@ class FakeHistory:
         return [one for one in self.entries if since <= one.at < until]
 
 
+COMMANDS = frozenset({"create", "delete", "start", "stop", "reimage", "dequeue", "update_metadata"})
+"""What changes something in the cloud."""
+
+
+class LeaseChecks:
+    """Whether a thread has looked at its lease since its last command."""
+
+    is_on = False
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Note each look at a lease, and ask for one before each command."""
+        look = Leases.is_held
+
+        def noted(leases: Leases, lease: Lease) -> bool:
+            self._of_thread.is_fresh = True
+            return look(leases, lease)
+
+        with patch.object(Leases, "is_held", noted):
+            self.is_on = True
+            yield
+        self.is_on = False
+
+    def use(self, command: str) -> None:
+        """A command goes out. Fails unless the lease was looked at for it."""
+        if self.is_on:
+            is_fresh = getattr(self._of_thread, "is_fresh", False)
+            assert is_fresh, f"{command} was sent without a look at the lease"
+            self._of_thread.is_fresh = False
+
+
+LEASE_CHECKS = LeaseChecks()
+
+
 class OutsideTransactions:
-    """A cloud that refuses to be asked while a database connection is held."""
+    """A cloud that refuses to be asked while a database connection is held, and to be commanded
+    without a look at the lease."""
 
     def __init__(self, inner: FakeCloud, engine: Engine) -> None:
         self._inner = inner
@@ -301,4 +344,6 @@ class OutsideTransactions:
     def __getattr__(self, name: str) -> Any:
         held = self._engine.pool.checkedout()  # type: ignore[attr-defined]
         assert held == 0, f"{name} was called inside a transaction"
+        if name in COMMANDS:
+            LEASE_CHECKS.use(name)
         return getattr(self._inner, name)

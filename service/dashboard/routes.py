@@ -40,9 +40,9 @@ from service.dashboard.pages.capacity import PERIODS, build_capacity_page
 from service.dashboard.pages.cleanup import build_cleanup_page
 from service.dashboard.pages.costs.budgets import build_budgets_page
 from service.dashboard.pages.costs.commitments import DEFAULT, build_commitments_page
-from service.dashboard.pages.costs.costs import CostsPage, build_costs_page
 from service.dashboard.pages.costs.ledger import build_ledger_page, build_unused_ledger_page
 from service.dashboard.pages.costs.ledger_line import build_line_page
+from service.dashboard.pages.costs.over_time.costs import CostsPage, build_costs_page
 from service.dashboard.pages.costs.over_time.query_form import apply_form
 from service.dashboard.pages.costs.prices import build_prices_page
 from service.dashboard.pages.costs.recommended import build_recommended_page

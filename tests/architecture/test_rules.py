@@ -67,7 +67,7 @@ MONEY = [
     "dashboard/pages/costs/breakdown.py",
     "dashboard/pages/costs/budgets.py",
     "dashboard/pages/costs/commitments.py",
-    "dashboard/pages/costs/costs.py",
+    "dashboard/pages/costs/over_time/costs.py",
     "dashboard/pages/costs/ledger.py",
     "dashboard/pages/message_link.py",
     "application/cleanup/links.py",

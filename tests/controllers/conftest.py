@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,7 @@ from service.store.pricebook import PriceShelf
 from service.store.unit import Units
 from tests import factories
 from tests.controllers.budgeting import Post, Purse
-from tests.fakes import FakeCloud, FakeHistory, OutsideTransactions
+from tests.fakes import LEASE_CHECKS, FakeCloud, FakeHistory, OutsideTransactions
 from tests.hands import HandClock
 
 
@@ -119,6 +120,13 @@ class Lab:
     def story(self, node: Node) -> str:
         """Its events, a line each."""
         return "\n".join(event.message for _, event in self.nodes.list_events(node.id, 0, 1_000))
+
+
+@pytest.fixture(autouse=True)
+def lease_checks() -> Iterator[None]:
+    """Every command of every controller is given after a look at the lease."""
+    with LEASE_CHECKS.watch():
+        yield
 
 
 @pytest.fixture

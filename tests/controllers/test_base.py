@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,7 @@ from service.controllers.base import cloud_under_lease
 from service.domain.errors import LeaseLost
 from service.domain.nodes.node import CloudNode, Node, Place
 from tests.controllers.conftest import Lab
-
-COMMANDS = {"create", "delete", "start", "stop", "reimage", "dequeue", "update_metadata"}
+from tests.fakes import COMMANDS, OutsideTransactions
 
 
 def _stop(lab: Lab) -> Node:
@@ -62,3 +62,14 @@ def test_the_lease_is_looked_at_for_each_command(lab: Lab) -> None:
     lab.start_daemon("second")
     with pytest.raises(LeaseLost):
         cloud_under_lease(lab.cloud, lab.units, old)
+
+
+def test_a_command_without_a_look_at_the_lease_fails_every_test(lab: Lab) -> None:
+    """The cloud of these tests sees it, so that no command has to be tried by itself."""
+    cloud: Any = OutsideTransactions(lab.cloud, lab.engine)
+    place = lab.up().place
+    with pytest.raises(AssertionError, match="delete was sent without a look at the lease"):
+        cloud.delete(place)
+    cloud_under_lease(cloud, lab.units, lab.lease).delete(place)
+    with pytest.raises(AssertionError, match="without a look"):
+        cloud.delete(place)

@@ -16,7 +16,7 @@ from service.application.services import Services
 from service.controllers.metering import MeteringController
 from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.pages.costs.budgets import build_budgets_page
-from service.dashboard.pages.costs.costs import build_costs_page
+from service.dashboard.pages.costs.over_time.costs import build_costs_page
 from service.dashboard.pages.costs.statements import build_statements_page
 from service.dashboard.pages.overview import OverviewQuery, build_overview_page
 from service.domain.budgets.budget import Period, Scope

@@ -12,7 +12,7 @@ from service.api.http.deps import PoliciesDep, VersionDep
 from service.api.http.problems import may_answer
 from service.api.http.routing import Router
 from service.api.http.schemas import Body, Line, Page, PageQuery, Secret, Time, View, time_or_none
-from service.application.cleanup.policies import NodePolicy
+from service.application.nodes.node_policy import NodePolicy
 from service.domain.clock import to_rfc3339
 from service.domain.idle.ends import End
 from service.domain.idle.policy import (

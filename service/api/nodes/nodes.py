@@ -30,7 +30,7 @@ from service.api.nodes.node_views import (
     RequestedView,
     UpdatedView,
 )
-from service.application.cleanup.policies import NodePolicy
+from service.application.nodes.node_policy import NodePolicy
 from service.application.nodes.nodes import NodeService
 from service.domain.clock import to_rfc3339
 from service.domain.nodes.node import Node

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from service.application.budgets.budgets import MessageReach
 from service.application.cleanup.cleanup import IdleMode
+from service.application.nodes.node_policy import NodePolicy, read_node_policy
 from service.application.projects import choose_projects
 from service.application.retries import run_with_retries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
-from service.domain.idle.ends import End
 from service.domain.idle.policy import (
     DEFAULT,
     SHIPPED,
-    Action,
-    AppliedRule,
     Policy,
     Recipient,
     Rule,
-    apply_policies,
     check_rule,
     check_scope,
 )
-from service.domain.nodes.keep import LABEL, keep_by_label
-from service.domain.nodes.node import Node
-from service.domain.notifications.node_messages import recipients_of
 from service.domain.notifications.notification import check_recipient
 from service.store.idle_fleet import read_subject
 from service.store.node_ends import read_ends
@@ -38,33 +32,6 @@ T = TypeVar("T")
 
 MAX_POLICIES = 1_000
 """Every tick reads all policies."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodePolicy:
-    """The policy that applies to a node, its recipients (those of the policy, and the owner if that
-    is an e-mail address), and everything that may end the node."""
-
-    node: Node
-    applied: AppliedRule
-    recipients: Sequence[Recipient]
-    ends: tuple[End, ...] = ()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings: the node's own policy asks for more than is done, and why; the date in its keep
-        label cannot be parsed."""
-        found, keep = [], keep_by_label(self.node.labels)
-        wanted, done = self.applied.rule.action, self.applied.action
-        if self.applied.is_own and wanted is not done:
-            limits = "; ".join(self.applied.limits)
-            found.append(f"idle.action is {wanted}, and {done} is done: {limits}")
-        if keep is not None and keep.is_unreadable:
-            found.append(
-                f"{keep.reason} cannot be read, so the node is kept until that is corrected: write"
-                f" the date as in {LABEL}=2026-12-01"
-            )
-        return tuple(found)
 
 
 class PolicyService:
@@ -179,12 +146,6 @@ class PolicyService:
 
     def _retry_stale(self, work: Callable[[Unit], T], *, once: bool) -> T:
         return run_with_retries(self._units, work, "the policy", once=once)
-
-
-def read_node_policy(unit: Unit, node: Node, ceiling: Action) -> NodePolicy:
-    """The policy that applies to a node, if `ceiling` is the most that may be done."""
-    found = apply_policies(node.spec, node.team, unit.idle_policies.find_all(), ceiling)
-    return NodePolicy(node, found, recipients_of(found, node.owner))
 
 
 def _get_or_shipped(unit: Unit, scope: str) -> Policy:

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from service.application.answers import Answers
 from service.application.budgets import admission
-from service.application.cleanup.policies import NodePolicy, read_node_policy
 from service.application.idempotency import Remember, write_once
 from service.application.nodes.cost import NodeCost, cost_of
+from service.application.nodes.node_policy import NodePolicy, read_node_policy
 from service.application.nodes.requests import NodeRequests
 from service.application.nodes.sorted_list import SortedPage, SortedQuery, read_sorted_page
 from service.application.nodes.timeline import NodeTimeline, list_state_runs, read_event_page

@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 import typer
 
-from service.cli.nodes.jobs_of_node import is_at_terminal
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client
 from service.cli.terminal.formatting import (
@@ -21,6 +20,7 @@ from service.cli.terminal.formatting import (
     format_usd,
 )
 from service.cli.terminal.render import (
+    can_ask,
     print_facts,
     print_json,
     print_lines,
@@ -124,7 +124,7 @@ def reconciliations(
 
 def _delete_bill(client: Client, bill_id: str, *, json: bool) -> None:
     path = f"/v1/reconciliations/{quote(bill_id, safe='')}"
-    if not json and is_at_terminal():
+    if not json and can_ask():
         bill = client.get(path).value
         earlier = [other["name"] or other["id"] for other in bill["joined"]]
         also = f", with the earlier files {', '.join(earlier)}" if earlier else ""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.nodes.node_output import show_ledger
+from service.cli.costs.ledger import show_ledger
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client
 from service.cli.terminal.failure import Failure

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from service.cli.nodes.node_output import NOTHING_POSTED
+from service.cli.costs.ledger import NOTHING_POSTED
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client, quote_segment
 from service.cli.terminal.formatting import (

@@ -15,7 +15,7 @@ from service.cli.terminal import options
 from service.cli.terminal.client import ApiAnswer, Client, open_client
 from service.cli.terminal.failure import FAILED, Failure
 from service.cli.terminal.formatting import format_count, format_parts, format_rate, format_usd
-from service.cli.terminal.render import print_errors, print_paragraphs
+from service.cli.terminal.render import can_ask, print_errors, print_paragraphs
 from service.cli.terminal.resolve import find_node
 
 Force = Annotated[
@@ -56,7 +56,7 @@ def _check_deletion(client: Client, found: Mapping[str, str], *, may_ask: bool) 
     says no, and when there is no question and a job runs on a node.
     """
     jobs = {node_id: jobs_of_node.find_running_job(client, node_id) for node_id in found}
-    if not (may_ask and jobs_of_node.is_at_terminal()):
+    if not (may_ask and can_ask()):
         for node_id, job in jobs.items():
             if job is not None:
                 raise jobs_of_node.make_refusal(job, found[node_id])

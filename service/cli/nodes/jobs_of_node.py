@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import typer
 
 from service.cli.terminal.client import Client
 from service.cli.terminal.failure import Failure
+from service.cli.terminal.render import can_ask
 
 
 def find_running_job(client: Client, node_id: str) -> str | None:
@@ -36,7 +35,7 @@ def check_jobs(client: Client, node_id: str, node: str, *, force: bool, json: bo
     if job is None:
         return
     question = f"{_describe_job(job, node)}. Go on?"
-    if not json and is_at_terminal() and typer.confirm(question, err=True):
+    if not json and can_ask() and typer.confirm(question, err=True):
         return
     raise make_refusal(job, node)
 
@@ -48,8 +47,3 @@ def make_refusal(job: str, node: str) -> Failure:
 
 def _describe_job(job: str, node: str) -> str:
     return f"job {job} runs on node {node}, and ends with it"
-
-
-def is_at_terminal() -> bool:
-    """Whether standard input is a terminal, so that a user can confirm."""
-    return sys.stdin.isatty()

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from service.cli.costs.ledger import NOTHING_POSTED
 from service.cli.nodes.idle_terms import describe_rule
 from service.cli.nodes.queue import (
     describe_model,
@@ -42,8 +43,6 @@ from service.domain.clock import parse_rfc3339, wall_clock
 from service.domain.nodes.node import ENDED, NodeState
 
 View = Mapping[str, Any]
-
-NOTHING_POSTED = "nothing is posted yet; what runs is posted at each full hour"
 
 _ON_ITS_WAY = {
     "absent": ("ends", "to be deleted", frozenset({"DELETING", *ENDED})),
@@ -415,39 +414,3 @@ def explain_newest(line: View | None, cost: View) -> Iterator[Sequence[str]]:
     for charge in cost["unposted"]:
         seconds = f"{format_time(charge['start'])} to {format_time(charge['end'])} UTC"
         yield (f"not in the ledger yet, {charge['what']}, {seconds}:", *charge["explanation"])
-
-
-def show_ledger(entries: Sequence[View]) -> None:
-    """Print the lines of a ledger, then their sum."""
-    prices = format_column([entry["usd_per_chip_hour"] for entry in entries])
-    amounts = format_column([entry["amount"] for entry in entries])
-    named = any(_is_of_vm(entry) for entry in entries)
-    what = ("WHAT", "KIND", ">QUANTITY", ">PER HOUR OF ONE") if named else _OF_CHIPS
-    print_table(
-        [">NO.", "FROM (UTC)", "TO (UTC)", *what, ">AMOUNT"],
-        (
-            [
-                str(entry["number"]),
-                format_time(entry["start"]),
-                format_time(entry["end"]),
-                *([entry["what"]] if named else []),
-                entry["kind"] + ("" if entry["corrects"] is None else f" of {entry['corrects']}"),
-                f"{entry['vm_seconds']:,} VM-seconds"
-                if _is_of_vm(entry)
-                else f"{entry['chip_seconds']:,}{' chip-seconds' if named else ''}",
-                price,
-                amount,
-            ]
-            for entry, price, amount in zip(entries, prices, amounts, strict=True)
-        ),
-        spare=("TO (UTC)", "KIND"),
-    )
-    total = format_exact(str(sum((Decimal(entry["amount"]) for entry in entries), Decimal(0))))
-    print_lines("", f"{total} in {len(entries):,} {'entry' if len(entries) == 1 else 'entries'}")
-
-
-_OF_CHIPS = ("KIND", ">CHIP-SECONDS", ">PER CHIP-HOUR")
-
-
-def _is_of_vm(entry: View) -> bool:
-    return bool(entry.get("unit") == "vm_hour")

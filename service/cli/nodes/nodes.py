@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from service.cli.costs.ledger import show_ledger
 from service.cli.nodes import create, idle_terms, keeps, node_output
 from service.cli.nodes.connection import show_connection
 from service.cli.nodes.delete import Force, delete
@@ -228,7 +229,7 @@ def ledger(node: options.NodeName, json: options.Json = False) -> None:
         if json:
             print_json(answer)
         elif answer.value["entries"]:
-            node_output.show_ledger(answer.value["entries"])
+            show_ledger(answer.value["entries"])
         else:
             print_lines(_describe_empty_ledger(client, path))
 

@@ -50,6 +50,11 @@ def is_terminal(file: TextIO) -> bool:
     return file.isatty()
 
 
+def can_ask() -> bool:
+    """Whether a person can answer a question: standard input is a terminal."""
+    return sys.stdin.isatty()
+
+
 def print_renderable(thing: RenderableType, *, wide: bool = False, err: bool = False) -> None:
     """Print a table without trailing blanks. If `wide`, no line is wrapped."""
     screen = make_console(wide=wide, err=err)

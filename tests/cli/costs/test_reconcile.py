@@ -357,7 +357,7 @@ def test_whoever_sits_at_a_terminal_is_asked_before_files_are_taken_out(
     joined = [{"id": OTHER, "name": "early.csv", "rows": 2, "again": 1}]
     api.when("GET", f"{PATH}/{ID}", listed("wrong.csv", joined=joined))
     api.when("DELETE", f"{PATH}/{ID}", REMOVED)
-    monkeypatch.setattr(reconcile, "is_at_terminal", lambda: True)
+    monkeypatch.setattr(reconcile, "can_ask", lambda: True)
     asked = CliRunner().invoke(app, ["costs", "reconciliations", "--delete", ID], input=answer)
     assert asked.exit_code == code
     assert "wrong.csv, with the earlier files early.csv?" in asked.output

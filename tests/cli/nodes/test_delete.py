@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli.app import app
-from service.cli.nodes import jobs_of_node
+from service.cli.nodes import delete
 from tests.cli.given import ID, OTHER, Api, node, page, steward
 
 TRAINER = node(cost="120.334000000")
@@ -37,7 +37,7 @@ def deleted(api: Api) -> list[str]:
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, text: str, *arguments: str):
-    monkeypatch.setattr(jobs_of_node, "is_at_terminal", lambda: True)
+    monkeypatch.setattr(delete, "can_ask", lambda: True)
     return CliRunner().invoke(app, ["nodes", "delete", *arguments], input=text)
 
 

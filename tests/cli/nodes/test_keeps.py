@@ -354,7 +354,7 @@ def test_a_node_on_which_no_job_runs_is_ended_without_a_question(api, verb, foun
 def test_whoever_sits_at_a_terminal_is_asked(api, monkeypatch, answer, code):
     api.when("GET", "/v1/jobs", jobs("RUNNING"))
     api.when("POST", f"{PATH}:stop", node(asked="stopped"), status=202)
-    monkeypatch.setattr(jobs_of_node, "is_at_terminal", lambda: True)
+    monkeypatch.setattr(jobs_of_node, "can_ask", lambda: True)
     asked = CliRunner().invoke(app, ["nodes", "stop", ID], input=answer)
     assert asked.exit_code == code
     assert "Go on?" in asked.stderr

@@ -19,7 +19,7 @@ from service.cli.app import app
 from service.cli.cleanup import cleanup
 from service.cli.costs import costs
 from service.cli.jobs import jobs
-from service.cli.nodes import idle, jobs_of_node
+from service.cli.nodes import delete, idle, jobs_of_node
 from service.cli.terminal import render
 from tests.cli.given import Api, served
 from tests.cli.terminal.screens import ANSWERS, DOCUMENTS, SCREENS
@@ -49,7 +49,8 @@ def test_a_screen_is_shown_as_it_was_recorded(lab, monkeypatch, name):
         monkeypatch.setattr(module, "wall_clock", lambda: NOON)
     for module in (render, costs):
         monkeypatch.setattr(module, "is_terminal", lambda _: True)
-    monkeypatch.setattr(jobs_of_node, "is_at_terminal", lambda: True)
+    for module in (delete, jobs_of_node):
+        monkeypatch.setattr(module, "can_ask", lambda: True)
     Path("bill.jsonl").write_text("{}")
     shown = {}
     for width in WIDTHS:
