@@ -40,6 +40,7 @@ _BUSY = (
     "the database took too long to answer; try again",
     "other writers blocked the database for too long; retry",
     "the database is locked by another program; retry",
+    "a transaction paused for too long, and the database ended it; retry",
 )
 
 _ADVICE = (
@@ -50,6 +51,7 @@ _ADVICE = (
     ("statement timeout", _BUSY[0]),
     ("lock timeout", _BUSY[1]),
     ("database is locked", _BUSY[2]),
+    ("idle-in-transaction", _BUSY[3]),
     ("readonly", "the database is read-only; check the permissions of its file and folder"),
     ("read-only", _READ_ONLY),
     ("file is not a database", _NO_DATABASE),

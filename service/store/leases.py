@@ -18,6 +18,7 @@ from sqlalchemy import (
     literal_column,
     select,
     text,
+    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
@@ -50,6 +51,19 @@ _HELD = (
 """The weakest row lock of PostgreSQL. Only a change of a key waits for it. The epoch is part of a
 key, so another daemon takes over only after everything begun under the lease is committed. A
 renewal changes no key, and waits for no writer."""
+
+LONGEST_PAUSE = "10s"
+"""PostgreSQL ends a transaction under a lease in which no statement comes for this long. A daemon
+that hangs within a transaction would keep the lease for as long as it hangs. SQLite cannot do
+that: there, a hanging writer keeps all others from writing."""
+
+_HELD_ON = {
+    "sqlite": _HELD,
+    "postgresql": _HELD.add_columns(
+        func.set_config("idle_in_transaction_session_timeout", bindparam("pause"), true())
+    ),
+}
+"""The same statement sets the limit for this transaction, so that it costs no round trip."""
 
 
 _SHORT_WAIT = text("SET LOCAL lock_timeout = '1s'")
@@ -162,8 +176,15 @@ class Leases:
     def check_held(self, lease: Lease) -> None:
         """Raise LeaseLost unless the lease is still held as given; locks the lease until the
         commit."""
-        wanted = {"project": lease.project, "holder": lease.holder, "epoch": lease.epoch}
-        if self._connection.execute(_HELD, wanted).first() is None:
+        wanted: dict[str, object] = {
+            "project": lease.project,
+            "holder": lease.holder,
+            "epoch": lease.epoch,
+        }
+        if self._connection.dialect.name == "postgresql":
+            wanted["pause"] = LONGEST_PAUSE
+        statement = _HELD_ON[self._connection.dialect.name]
+        if self._connection.execute(statement, wanted).first() is None:
             raise LeaseLost(f"another daemon acts for project {lease.project} now")
 
     def is_held(self, lease: Lease) -> bool:

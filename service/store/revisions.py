@@ -109,7 +109,7 @@ def count_writes(engine: Engine) -> None:
     """Have every transaction of an engine count its writes."""
     event.listen(engine, "after_execute", _note_topics)
     event.listen(engine, "commit", _count_written)
-    event.listen(engine, "rollback", lambda connection: connection.info.pop(_WRITTEN, None))
+    event.listen(engine, "rollback", _forget_topics)
 
 
 def _note_topics(connection: Connection, statement: Any, *_: Any) -> None:
@@ -121,6 +121,13 @@ def _note_topics(connection: Connection, statement: Any, *_: Any) -> None:
         topics = Topic if any(name in str(statement) for name in _TOPICS_OF) else ()
     if topics:
         connection.info.setdefault(_WRITTEN, set()).update(topics)
+
+
+def _forget_topics(connection: Connection) -> None:
+    """Forget what was noted. What was noted on a connection that is lost was lost with it; to ask
+    for it would hide the error that tells of the loss."""
+    if not connection.invalidated:
+        connection.info.pop(_WRITTEN, None)
 
 
 def _count_written(connection: Connection) -> None:

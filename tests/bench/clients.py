@@ -68,7 +68,7 @@ def _of_database(kind: str, address: str, folder: Path) -> list[Figure]:
             server.wait(30)
     failed = sum(number for status, number in load.statuses.items() if status >= OVERLOADED)
     slowest = statistics.quantiles(load.probes, n=100)[98]
-    where = f"{CALLERS} callers, {NODES} nodes, {SECONDS:.0f} s, {kind}"
+    where = f"{CALLERS} callers, {NODES} nodes, 1 project, {SECONDS:.0f} s, {kind}"
     total = sum(load.statuses.values())
     by_status = ", ".join(f"{status}: {number}" for status, number in sorted(load.statuses.items()))
     return [

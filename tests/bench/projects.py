@@ -94,7 +94,7 @@ def _of_database(kind: str, address: str) -> list[Figure]:
         running.join(PATIENCE)
         engine.dispose()
     gap = max(after - before for before, after in pairwise(renewed))
-    where = f"{PROJECTS} projects of {NODES} nodes, one hangs, {kind}"
+    where = f"{PROJECTS} projects of {NODES} nodes, one daemon, one project hangs, {kind}"
     return [
         Figure(
             f"{where}: the latest DELETE of the others, in lifecycle periods",
@@ -157,10 +157,15 @@ def _daemon(
     lease_units = Units(make_engine(address, pool_size=1), first=True)
     daemon = Daemon(units, projects, controllers, lease_units=lease_units)
     renew = daemon._leases.renew
+    latest = 0.0  # until when the leases are held, by the last renewal that succeeded
 
     def noting() -> Any:
+        nonlocal latest
         taken = renew()
-        renewed.append(time.monotonic())
+        until = max((end for _, end in daemon._leases._held.values()), default=0.0)
+        if until > latest:
+            latest = until
+            renewed.append(time.monotonic())
         return taken
 
     daemon._leases.renew = noting  # type: ignore[method-assign]

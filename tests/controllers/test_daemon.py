@@ -139,6 +139,55 @@ def test_who_is_told_to_stop_begins_nothing_and_waits_for_no_answer(freed: Lab) 
     assert not other.had_its_turn.wait(0.2)
 
 
+class Waiting:
+    """Workers and timers of a daemon that ends: how long it waits, and who may act meanwhile."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self.waited = 0.0
+        self.is_free: list[bool] = []
+        """Whether another daemon could take the lease while running turns are waited for."""
+
+    def offer_turn(self, _controller: Controller, _lease: Lease) -> bool:
+        """No turn begins."""
+        return True
+
+    def call_every(self, seconds: float, work: Callable[[], None]) -> None:
+        """Nothing is due."""
+
+    def start(self) -> None:
+        """Nothing begins."""
+
+    def stop(self) -> None:
+        """Nothing was begun."""
+
+    def run_within(self, seconds: float, work: Callable[[], None]) -> None:
+        """The work is done, and took all of its time."""
+        work()
+        self.waited += seconds
+
+    def wait_for_running(self, seconds: float) -> list[tuple[str, str]]:
+        """A call to the cloud hangs."""
+        with self._units.reading() as unit:
+            self.is_free.append(unit.leases.list_free([factories.PROJECT]) != [])
+        self.waited += seconds
+        return [(factories.PROJECT, "inventory")]
+
+
+def test_who_ends_gives_its_leases_back_before_it_waits_and_waits_five_seconds_at_most(
+    freed: Lab,
+) -> None:
+    hands: Any = Waiting(freed.units)
+    drive = Drive(timers=hands, workers=lambda _: hands)
+    daemon = Daemon(freed.units, [factories.PROJECT], {}, drive=drive)
+    daemon.start()
+    with freed.units.reading() as unit:
+        assert unit.leases.list_free([factories.PROJECT]) == []
+    daemon.stop()
+    assert hands.is_free == [True]
+    assert hands.waited <= 5, "who asked it to end kills it soon after"
+
+
 class Ticking:
     """A monotonic clock that the test sets."""
 

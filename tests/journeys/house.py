@@ -76,6 +76,14 @@ class House:
         """The part is gone at once: SIGKILL, which nothing can catch."""
         self._end(command, signal.SIGKILL)
 
+    def suspend(self, command: str) -> None:
+        """The part does nothing more, and holds what it holds: SIGSTOP."""
+        self._processes[command].send_signal(signal.SIGSTOP)
+
+    def resume(self, command: str) -> None:
+        """The part goes on where it was suspended."""
+        self._processes[command].send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """Everything stops as it would at the end of a day."""
         for name in reversed(self._processes.copy()):

@@ -27,6 +27,15 @@ LIMITS = {
 }
 
 
+NETWORK = {
+    "connect_timeout": "5",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+
+
 @pytest.mark.parametrize(
     ("address", "driver"),
     [
@@ -165,6 +174,32 @@ def test_a_session_of_postgresql_has_limits(engine):
     with engine.connect() as connection:
         found = {name: connection.scalar(text(f"SHOW {name}")) for name in LIMITS}
     assert found == LIMITS
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_database_that_disappears_silently_is_noticed(engine):
+    with engine.connect() as connection:
+        said = connection.connection.driver_connection.info.get_parameters()
+    assert {name: said.get(name) for name in NETWORK} == NETWORK
+
+
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_connection_that_is_lost_is_told_of(engine, units):
+    """The database restarts in the middle of a transaction that has written."""
+
+    def lose_connection():
+        with units() as unit:
+            connection = unit.nodes._connection
+            unit.nodes.add(factories.node())
+            number = connection.scalar(text("select pg_backend_pid()"))
+            with engine.begin() as other:
+                other.execute(text("select pg_terminate_backend(:number)"), {"number": number})
+            unit.nodes.add(factories.node(name="second"))
+
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        lose_connection()
+    with units() as unit:
+        unit.nodes.add(factories.node())
 
 
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import text, update
 
+from service.daemon.leaseholder import LEASE_SECONDS
 from service.domain.clock import precise_clock
 from service.domain.errors import LeaseLost, StoreUnavailable
 from service.domain.lease import Lease
+from service.store import leases as store
 from service.store.engine import make_engine
 from service.store.tables import leases
 from service.store.unit import Units
@@ -185,6 +188,35 @@ def test_who_takes_over_waits_for_those_who_write_under_the_lease_but_not_for_lo
     with on_postgres(lease), pytest.raises(StoreUnavailable, match="too long"):
         take(on_postgres, "two")
     assert take(on_postgres, "two").epoch == lease.epoch + 1
+
+
+PAUSE = text("select current_setting('idle_in_transaction_session_timeout')")
+
+
+def test_a_transaction_under_a_lease_may_pause_for_as_long_as_a_lease_holds(on_postgres):
+    lease = take(on_postgres, "one")
+    with on_postgres(lease) as unit:
+        assert unit.nodes._connection.execute(PAUSE).scalar_one() == f"{LEASE_SECONDS}s"
+    with on_postgres() as unit:
+        assert unit.nodes._connection.execute(PAUSE).scalar_one() == "5min", "it is over with it"
+
+
+def test_who_hangs_within_a_transaction_keeps_no_lease(on_postgres, monkeypatch):
+    """As a daemon does that is stopped between two statements, or whose machine sleeps."""
+    monkeypatch.setattr(store, "LONGEST_PAUSE", "500ms")
+    lease = take(on_postgres, "one", OVER)
+
+    def hang():
+        with on_postgres(lease) as unit:
+            unit.leases.save_heard(lease, heard=True)
+            time.sleep(1.5)
+            assert take(on_postgres, "two").epoch == lease.epoch + 1
+            unit.leases.save_heard(lease, heard=False)
+
+    with pytest.raises(StoreUnavailable, match="paused for too long"):
+        hang()
+    with on_postgres.reading() as unit:
+        assert unit.leases.list_unheard("lab") == ["lab"], "nothing of it is written"
 
 
 def test_a_lease_is_held_until_the_last_second_that_it_was_given_is_over(units):
