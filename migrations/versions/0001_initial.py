@@ -183,12 +183,9 @@ def _make_tables() -> None:
         sa.Column("emails", sa.Text(), nullable=False),
         sa.Column("version", sa.BigInteger(), nullable=False),
         sa.Column("checked_at", sa.BigInteger(), nullable=False),
-        sa.Column("request_key", sa.Text(), nullable=True),
-        sa.Column("request_digest", sa.Text(), nullable=False),
         sa.CheckConstraint("amount > 0", name=op.f("ck_budgets_more_than_zero")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_budgets")),
         sa.UniqueConstraint("name", name=op.f("uq_budgets_name")),
-        sa.UniqueConstraint("request_key", name=op.f("uq_budgets_request_key")),
     )
     op.create_table(
         "cleanup_plans",

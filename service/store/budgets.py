@@ -10,10 +10,8 @@ from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, upda
 
 from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.clock import DAY
-from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
-from service.domain.idempotency import RequestKey
+from service.domain.errors import Conflict, NotFound, StaleVersion
 from service.domain.notifications.notification import About
-from service.store.idempotency import ANOTHER_BODY
 from service.store.json_columns import dumps, loads
 from service.store.tables import alerts, budgets, notifications, refusals
 
@@ -23,7 +21,7 @@ _KEPT_SECONDS = 30 * DAY
 _KEPT_REFUSALS = 1_000
 """Refusals that are kept of one budget: repeated requests must not fill the disk."""
 
-_OURS = ("checked_at", "request_key", "request_digest")
+_OURS = ("checked_at",)
 _COLUMNS = [column for column in budgets.c if column.name not in _OURS]
 _CAPPING = select(*_COLUMNS).where(budgets.c.on_exceeded != OnExceeded.NOTIFY)
 
@@ -42,14 +40,10 @@ class Budgets:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, budget: Budget, key: RequestKey | None = None) -> None:
+    def add(self, budget: Budget) -> None:
         """Write a new budget. Raises Conflict if the name is taken."""
         self._check_name(budget)
-        told = {
-            "request_key": None if key is None else key.text,
-            "request_digest": "" if key is None else key.digest,
-        }
-        self._connection.execute(insert(budgets).values(**_to_row(budget), checked_at=0, **told))
+        self._connection.execute(insert(budgets).values(**_to_row(budget), checked_at=0))
 
     def save(self, budget: Budget) -> Budget:
         """Write a changed budget; returns it with its new version. Raises StaleVersion if another
@@ -102,19 +96,6 @@ class Budgets:
         statement = select(*_COLUMNS).where(budgets.c.id.in_(ids)).order_by(budgets.c.id)
         rows = self._connection.execute(statement.with_for_update())
         return list(map(_from_row, rows.mappings()))
-
-    def find_by_key(self, key: RequestKey) -> Budget | None:
-        """The budget that this key has created; None for a new key. Raises Rejected if the key came
-        with another body."""
-        statement = select(*_COLUMNS, budgets.c.request_digest).where(
-            budgets.c.request_key == key.text
-        )
-        row = self._connection.execute(statement).mappings().one_or_none()
-        if row is None:
-            return None
-        if row["request_digest"] != key.digest:
-            raise Rejected(ANOTHER_BODY, led_to=row["id"])
-        return _from_row(row)
 
     def list_unclaimed(self, now: int, period: int) -> set[str]:
         """The ids of budgets that no daemon has checked within the period."""

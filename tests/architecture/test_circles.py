@@ -7,7 +7,7 @@ import pytest
 
 FLOORS = [
     *("api", "application", "cli", "cloud", "controllers", "dashboard", "domain", "emulator"),
-    *("notify", "store"),
+    "store",
 ]
 
 

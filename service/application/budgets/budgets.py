@@ -12,6 +12,7 @@ import structlog
 from service.application.answers import Answers
 from service.application.budgets.admission import held_amounts, rooms_of
 from service.application.costs.costs import CostQuestion, CostService
+from service.application.idempotency import Remember, write_once
 from service.application.retries import run_with_retries
 from service.domain.budgets.alerts import EXCEEDED, Alert, deletes_at, describe_silence
 from service.domain.budgets.budget import (
@@ -140,27 +141,14 @@ class BudgetService:
         budget = replace(wanted, id=new_id(), created_at=self._clock(), version=1)
         self._check_budget(budget)
 
-        def write_budget(unit: Unit) -> tuple[Budget, bool]:
-            if key is not None:
-                known = unit.budgets.find_by_key(key)
-                if known is not None:
-                    return known, False
+        def write_budget(unit: Unit, _: Remember) -> str:
             if len(unit.budgets.list_all()) >= MAX_BUDGETS:
                 raise Conflict(f"there are {MAX_BUDGETS} budgets already; delete one first")
-            unit.budgets.add(budget, key)
-            return budget, True
+            unit.budgets.add(budget)
+            return budget.id
 
-        try:
-            written, created = self._retry_stale(write_budget)
-        except Conflict:  # perhaps with the same request, which was written meanwhile
-            known = None
-            if key is not None:
-                with self._units.reading() as unit:
-                    known = unit.budgets.find_by_key(key)
-            if known is None:
-                raise
-            written, created = known, False
-        return CreatedBudget(self._read_status(written), created)
+        budget_id, created = write_once(self._units, "budgets", key, self._clock, write_budget)
+        return CreatedBudget(self._read_status(self._read_budget(budget_id)), created)
 
     def update_fields(
         self, budget_id: str, changes: Mapping[str, Any], *, version: int | None = None

@@ -32,8 +32,6 @@ budgets = Table(
     Column("emails", Text, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("checked_at", BigInteger, nullable=False),
-    Column("request_key", Text, unique=True),
-    Column("request_digest", Text, nullable=False),
     CheckConstraint("amount > 0", name="more_than_zero"),
 )
 
