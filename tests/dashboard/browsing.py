@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -75,13 +76,20 @@ class Watch:
 
 @contextmanager
 def opened(
-    chromium: Browser, scheme: str = "light", width: int = 1_280, *, may_refuse: bool = False
+    chromium: Browser,
+    scheme: str = "light",
+    width: int = 1_280,
+    *,
+    may_refuse: bool = False,
+    **options: Any,
 ) -> Iterator[Page]:
     """A page of its own context, which must not complain or ask another host for anything. With
-    `may_refuse`, pages with an error status are no complaint."""
+    `may_refuse`, pages with an error status are no complaint. `options` are more options of the
+    context, such as `java_script_enabled`."""
     context = chromium.new_context(
         color_scheme="dark" if scheme == "dark" else "light",
         viewport={"width": width, "height": 900},
+        **options,
     )
     watch = Watch(may_refuse=may_refuse)
     page = context.new_page()

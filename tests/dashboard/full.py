@@ -404,7 +404,7 @@ class _Filling:
             "/costs?window=7d&aggregate=team,owner,zone&step=day&filter=team:vision",
             "/costs?aggregate=team&exact=1&show=usage",
             "/prices?show=all",
-            f"/nodes/new?{REVIEW}&zone=us-west4-a",
+            f"/nodes/new?{REVIEW}&zone=us-central1-a",
             *REFUSED,
             f"/budgets/{budgets[-1]}/delete",
             "/manual?q=zone",
