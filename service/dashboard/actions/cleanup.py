@@ -30,8 +30,8 @@ def list_cleanup_actions(statuses: Sequence[CleanupStatus]) -> tuple[ActionLink,
     """The actions that are possible on the cleanup of these projects now."""
     choices = (
         (bool(statuses), "apply", "Plan and apply"),
-        (any(not each.cleanup.is_paused for each in statuses), "pause", "Pause"),
-        (any(each.cleanup.is_paused for each in statuses), "resume", "Resume"),
+        (any(not each.cleanup.is_paused for each in statuses), "pause", "Pause cleanup"),
+        (any(each.cleanup.is_paused for each in statuses), "resume", "Resume cleanup"),
         (any(each.cleanup.breaker.is_open for each in statuses), "breaker", "Close the breaker"),
     )
     return tuple(

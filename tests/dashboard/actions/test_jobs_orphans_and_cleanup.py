@@ -143,13 +143,13 @@ def test_the_cleanup_pauses_with_a_reason_and_resumes(lab, caller):
     def names() -> list[str]:
         return [link.name for link in list_cleanup_actions(lab.services.cleanup.list_statuses())]
 
-    assert names() == ["Plan and apply", "Pause"]
+    assert names() == ["Plan and apply", "Pause cleanup"]
     assert send_form(caller, "/cleanup/pause", reason=" ").status_code == 422
     assert send_form(caller, "/cleanup/pause", reason="x" * 201).status_code == 422
     assert send_form(caller, "/cleanup/pause", reason="a <b>demo").status_code == 303
     (status,) = lab.services.cleanup.list_statuses()
     assert (status.cleanup.pause_reason, status.cleanup.paused_by) == ("a <b>demo", "caller")
-    assert names() == ["Plan and apply", "Resume"]
+    assert names() == ["Plan and apply", "Resume cleanup"]
     page = caller.get("/cleanup/resume")
     assert "a <b>demo" in text_of(page)
     assert "<b>demo" not in page.text
