@@ -69,7 +69,8 @@ class DiscountRow:
 @dataclass(frozen=True, slots=True)
 class PricesPage:
     """Everything on the page. `now` is True if the address names no other instant, `in_use` if the
-    page shows only the prices of what is in use. `total` counts the prices of all pages."""
+    page shows only the prices of what is in use. `total` counts the prices of all pages.
+    `discounts_json` is empty if no discount is in force."""
 
     at: Moment
     now: bool
@@ -114,6 +115,16 @@ def build_prices_page(services: Services, asked: Mapping[str, str]) -> PricesPag
     number = min(last, max(1, int(page))) if page.isdecimal() and len(page) < 6 else 1
     first = (number - 1) * SHOWN
     exactly = {**question, "at": to_rfc3339(at)}
+    discounts = tuple(
+        DiscountRow(
+            percent=f"{discount.percent} %",
+            what=discount.what,
+            since=to_moment(discount.effective_from),
+            until=None if discount.effective_until is None else to_moment(discount.effective_until),
+            source=discount.source,
+        )
+        for discount in services.prices.discounts.list_all(at)
+    )
     return PricesPage(
         at=to_moment(at),
         now=not asked["at"],
@@ -124,20 +135,11 @@ def build_prices_page(services: Services, asked: Mapping[str, str]) -> PricesPag
         first=first + 1,
         total=len(found),
         pages=_list_pages(question, number, len(found), in_use=in_use),
-        discounts=tuple(
-            DiscountRow(
-                percent=f"{discount.percent} %",
-                what=discount.what,
-                since=to_moment(discount.effective_from),
-                until=None
-                if discount.effective_until is None
-                else to_moment(discount.effective_until),
-                source=discount.source,
-            )
-            for discount in services.prices.discounts.list_all(at)
-        ),
+        discounts=discounts,
         json=_address_with("/v1/prices", exactly),
-        discounts_json=_address_with("/v1/prices/discounts", {"at": exactly["at"]}),
+        discounts_json=_address_with("/v1/prices/discounts", {"at": exactly["at"]})
+        if discounts
+        else "",
     )
 
 

@@ -73,7 +73,9 @@ def test_a_discount_stands_beside_the_list_price_with_its_source(
     assert "<img" not in page.text
     said = caller.get(links_of(page.text)["Export discounts as JSON"]).json()["discounts"]
     assert [one["percent"] for one in said] == ["12.5"]
-    assert "Paid" not in text_of(caller.get("/prices?at=2026-11-04&generation=v5e"))
+    before = caller.get("/prices?at=2026-11-04&generation=v5e")
+    assert "Paid" not in text_of(before)
+    assert "Export discounts as JSON" not in links_of(before.text)
 
 
 def test_where_no_price_is_known_it_is_said_what_that_means(caller: TestClient) -> None:
