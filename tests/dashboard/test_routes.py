@@ -25,6 +25,7 @@ from service.domain.errors import StoreUnavailable
 from service.domain.event import Event
 from service.domain.nodes.node import NodeState
 from service.domain.nodes.placement import Outcome
+from tests import factories
 from tests.dashboard.lab import Lab
 from tests.dashboard.reading import HOSTILE, cells_of, text_of
 from tests.dashboard.reading import links_of as links_of_page
@@ -207,6 +208,17 @@ def test_the_table_shows_each_live_node(lab: Lab, browser: TestClient) -> None:
     assert row[7] == "2 h 5 min"
     assert row[9] == format_money(cost.cost)
     assert f'href="/nodes/{node.id}"' in page.text
+
+
+def test_the_first_page_leads_to_the_form_for_the_first_budget(
+    lab: Lab, browser: TestClient
+) -> None:
+    lab.ran(NOON - 7_200)
+    links = links_of_page(browser.get("/").text)
+    assert links["Create a budget"] == "/budgets/new"
+    lab.services.budgets.create(factories.budget())
+    lab.clock.pass_(1)
+    assert "Create a budget" not in links_of_page(browser.get("/").text)
 
 
 def test_a_rate_that_is_not_charged_yet_says_so(lab: Lab, browser: TestClient) -> None:

@@ -39,7 +39,7 @@ from service.domain.time_window import Window
 from service.store.budgets import BudgetRefusal
 from tests import factories
 from tests.dashboard.lab import Lab
-from tests.dashboard.reading import HOSTILE, text_of
+from tests.dashboard.reading import HOSTILE, links_of, main_of, text_of
 from tests.hands import NOON
 
 EACH = "Alerts when 50 % is spent, and when the forecast reaches 100 %."
@@ -51,8 +51,10 @@ def put(lab: Lab, **changes: Any) -> Budget:
 
 
 def test_before_there_is_one_it_is_said_how_to_set_it(browser: TestClient) -> None:
-    said = text_of(browser.get("/budgets"))
-    assert "None yet. A budget with a cap refuses a node before its money is spent:" in said
+    page = browser.get("/budgets")
+    said = text_of(page)
+    assert "None yet. A budget with a cap refuses a node before its money is spent." in said
+    assert links_of(main_of(page))["Create the first budget"] == "/budgets/new"
     assert "tpu-steward budgets create vision --amount 5000" in said
 
 
