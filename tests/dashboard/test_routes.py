@@ -428,6 +428,7 @@ def test_the_forecast_stands_beside_the_month_with_its_band_and_its_method(
     assert f"Forecast for the month {format_money(found.total.mid)} {band}" in said
     assert f'title="{found.method_sentence}"' in page
     assert f'<a class="figure" href="/budgets">{format_money(found.total.mid)}</a>' in page
+    assert 'class="run-rate"' not in page
     assert '<a class="figure" href="/nodes">' in page
 
 
@@ -437,6 +438,8 @@ def test_the_forecast_says_how_wrong_it_was_last_month(lab: Lab, browser: TestCl
     one = Snapshot("", last, last.start, last.start, band, Method.RUN_RATE, 100, NOON)
     with lab.units() as unit:
         unit.forecasts.add([one])
-    said = text_of(browser.get("/"))
+    page = browser.get("/")
+    said = text_of(page)
     assert "Forecast for the month $0.00 a run-rate, from 0 full days of history" in said
+    assert re.search(r'<div class="run-rate"[^>]*>\s*<dt>Forecast for the month</dt>', page.text)
     assert "Last month's, at half time, was 10.0 % too low." in said.replace("&#39;", "'")

@@ -74,11 +74,13 @@ class OverviewQuery:
 
 @dataclass(frozen=True, slots=True)
 class ForecastFigure:
-    """The forecast of the month, its band, and its method."""
+    """The forecast of the month, its band, and its method. `is_run_rate` says that there are fewer
+    than seven days of history."""
 
     mid: str
     note: str
     method: str
+    is_run_rate: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,16 +220,17 @@ def _describe_forecast(outlook: ForecastOutlook) -> ForecastFigure:
         if band.low < band.high
         else "no band yet"
     )
-    if found.method is Method.RUN_RATE:
+    is_run_rate = found.method is Method.RUN_RATE
+    if is_run_rate:
         note = f"a run-rate, from {format_count(found.basis.history.days, 'full day')} of history"
     note += f", as of {to_moment(found.basis.now).clock}"
     last = outlook.last
     if last is None or last.permille is None:
-        return ForecastFigure(format_money(band.mid), note, found.method_sentence)
+        return ForecastFigure(format_money(band.mid), note, found.method_sentence, is_run_rate)
     percent = f"{abs(last.permille) // 10}.{abs(last.permille) % 10} %"
     wrong = f"{percent} too {'low' if last.permille < 0 else 'high'}" if last.permille else "right"
     said = f"{found.method_sentence} Last month's, at half time, was {wrong}."
-    return ForecastFigure(format_money(band.mid), note, said)
+    return ForecastFigure(format_money(band.mid), note, said, is_run_rate)
 
 
 def _describe_running(fleet: FleetHealth) -> str:
