@@ -269,10 +269,11 @@ const take = (() => {
 
 // The arrow keys lead from one column of a chart to the next.
 document.addEventListener("keydown", (event) => {
-  const column = event.target instanceof Element && event.target.closest(".columns .day");
+  const COLUMN = "svg[role=group] > [role=img]";
+  const column = event.target instanceof Element && event.target.closest(COLUMN);
   const step = { ArrowLeft: "previousElementSibling", ArrowRight: "nextElementSibling" }[event.key];
   const next = column && step ? column[step] : null;
-  if (!next || !next.matches(".day")) return;
+  if (!next || !next.matches(COLUMN)) return;
   event.preventDefault();
   next.focus();
 });

@@ -85,13 +85,20 @@ _LOOKS: Mapping[Activity, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SlotBar:
-    """Slots in a row with the same value. `height` is None for slots without a value."""
+    """Slots in a row with the same value. `height` is None for slots without a value; `hours` is
+    the time from the first to the last slot, `value` the value as text."""
 
     x: str
     width: str
     y: float
     height: float | None
-    hint: str
+    hours: str
+    value: str
+
+    @property
+    def hint(self) -> str:
+        """The text for the bar under the pointer or with the focus."""
+        return f"{self.hours}: {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +208,8 @@ def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: i
                 width=format_position(len(run), len(values)),
                 y=0.0 if height is None else round(CHART_HEIGHT - height, 2),
                 height=height,
-                hint=f"{to_moment(first).clock[:5]} to {to_moment(last).clock[:5]}: {text}",
+                hours=f"{to_moment(first).clock[:5]} to {to_moment(last).clock[:5]}",
+                value=text,
             )
         )
         number += len(run)

@@ -27,7 +27,7 @@ from service.domain.idle.signals.signal import Kind, Level, SignalTrack
 from service.domain.nodes.node import Asked, IdlePolicy, NodeState
 from tests import factories
 from tests.dashboard.lab import Lab
-from tests.dashboard.reading import HOSTILE, text_of
+from tests.dashboard.reading import HOSTILE, cells_of, text_of
 from tests.hands import NOON
 
 QUIET = IdleVerdict(Level.QUIET, "every device is quiet", since=NOON - 2_400)
@@ -96,9 +96,42 @@ def test_bands_of_work_rest_and_unknown_look_different_and_are_told_in_words(
     assert ("work", "9.677%", "work") in bands
     assert "highest 97 % at 10:00, newest 1 %; 1 h 40 min of 2 h 35 min without a value" in shown
     assert "highest 5 MB/s" in shown
-    assert len(
-        re.findall(r'fill="url\(#look-unknown\)"[^>]*>\s*<title>10:05 to 10:10: no value', shown)
+    assert re.search(
+        r'<title>10:05 to 10:10: no value</title><rect fill="url\(#look-unknown\)"', shown
     )
+
+
+def test_each_value_of_a_chart_is_read_with_the_keyboard_and_in_a_table(
+    lab: Lab, caller: TestClient
+) -> None:
+    node_id = watch(lab, State.NOTIFIED)
+    hour = ActivityHour(
+        *(node_id, 1, NOON - 2 * HOUR, "BBBIII......"),
+        {Kind.DUTY_CYCLE: [97.0, None, *[1.0] * 10], Kind.NETWORK: [5e6] * 12},
+    )
+    with lab.units() as unit:
+        unit.idle_rollups.save([hour])
+    shown = section_of(caller.get(f"/nodes/{node_id}").text, "signals")
+    duty, network = re.findall(r'<svg class="signal-chart".*?</details>', shown, re.DOTALL)
+    for chart, name in ((duty, "Duty cycle"), (network, "Network")):
+        assert f'role="group" aria-label="{name}: highest' in chart
+        assert f"<summary>{name} as a table</summary>" in chart
+        bars = re.findall(
+            r'<g class="slot" role="img" tabindex="(0|-1)"><title>(.*?)</title>.*?'
+            r'<text class="reading"[^>]*>(.*?)</text></g>',
+            chart,
+        )
+        assert [stop for stop, _, _ in bars] == [*["-1"] * (len(bars) - 1), "0"]
+        assert all(title == reading for _, title, reading in bars)
+        rows = [": ".join(row) for row in reversed(cells_of(chart)[1:])]
+        assert rows == [title for _, title, _ in bars]
+    assert cells_of(duty)[1:] == [
+        ["11:00 to 12:05", "no value"],
+        ["10:10 to 11:00", "1 %"],
+        ["10:05 to 10:10", "no value"],
+        ["10:00 to 10:05", "97 %"],
+        ["09:30 to 10:00", "no value"],
+    ]
 
 
 def test_each_worker_says_what_is_proved_of_its_signals(lab: Lab, caller: TestClient) -> None:
