@@ -63,8 +63,8 @@ PLANTED = {
     "a link without a name": (">Manual</a>", "></a>", "<a> has no name"),
     "a field without a label": ("</main>", "<input name=q></main>", "<input> has no name"),
     "a picture without a name": (
-        ' role="img" aria-label="The last',
-        ' role="img" data-x="',
+        ' role="group" aria-label="The last',
+        ' role="group" data-x="',
         "<svg> has no name",
     ),
     "a picture that is not hidden": (

@@ -43,7 +43,8 @@ def test_the_figures_are_those_of_the_services(lab: Lab, browser: TestClient) ->
     fleet = lab.services.health.read_fleet()
     month = lab.services.costs.report(CostQuestion(window="mtd"))
     today = lab.services.costs.report(CostQuestion(window="today"))
-    assert f"Burning now {format_money(fleet.burn)} /h 3 nodes READY" in said
+    assert f"Burning now {format_money(fleet.burn)} /h 4 Nov, 12:00 to 13:00 UTC:" in said
+    assert " 3 nodes READY" in said
     assert f"Month to date {format_money(month.total)} day 5 of 30, as of 12:12:57 UTC" in said
     assert f"{format_money(today.total)} today" in said
     assert fleet.burn > 0
@@ -58,7 +59,7 @@ def test_every_cent_of_the_table_adds_up_to_the_total(
     lab.lives_a_month()
     report = lab.services.costs.report(CostQuestion(window=window, aggregate=(group,)))
     page = browser.get("/", params={"window": window, "group": group})
-    head, *days, foot = cells_of(page.text)
+    head, *days, foot = cells_of(page.text[page.text.index("chart-heading") :])
     assert head[:2] == ["Day (UTC)", "Total"]
     assert len(days) == int(window.removesuffix("d"))
     assert foot[1] == format_money(report.total)
@@ -262,12 +263,20 @@ def test_the_columns_of_the_last_day_are_the_costs_of_its_hours(
     lab.ran(NOON - HOUR // 2, chips=4, name="half")
     lab.clock.pass_(60)
     page = browser.get("/").text
-    spark = page[page.index('class="spark"') :].partition("</svg>")[0]
+    spark, _, table = page[page.index('class="spark"') :].partition("</svg>")
     heights = [int(height) for height in re.findall(r'height="(\d+)"/', spark)]
     per_hour = lab.services.nodes.get_cost(node.id).cost // 2
     # 24 full hours; the last one has a quarter of the cost, and the hour that runs is left out
     assert heights == [*[0] * 21, 28, 28, 7]
     assert f"The last 24 full hours: at most {format_money(per_hour)} in one hour" in spark
+    titles = re.findall(r"<title>(.*?)</title>", spark)
+    assert titles[0] == "4 Nov, 12:00 to 13:00 UTC: $0.00"
+    assert titles[-1] == f"5 Nov, 11:00 to 12:00 UTC: {format_money(per_hour // 4)}"
+    assert re.findall(r'role="img" tabindex="(.*?)"', spark) == [*["-1"] * 23, "0"]
+    assert f">10:00 {format_money(per_hour)}</text>" in spark
+    _, *rows, foot = cells_of(table)
+    assert [f"{name} UTC: {cost}" for name, cost in reversed(rows)] == titles
+    assert sum(_cents(cost) for _, cost in rows) == _cents(foot[1])
 
 
 def test_nobody_waits_for_the_first_page_of_a_large_fleet_and_it_says_as_of_when(

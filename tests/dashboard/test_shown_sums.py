@@ -74,6 +74,9 @@ def test_the_first_page(caller: TestClient, window: str, group: str) -> None:
         assert _amount(row[1]) == sum(map(_amount, row[2:]))
     for column in range(1, len(foot)):
         assert sum(_amount(row[column]) for row in days) == _amount(foot[column])
+    _, *hours, last_day = cells_of(page[page.index('class="last-day"') :])
+    assert len(hours) == 24
+    assert sum(_amount(row[1]) for row in hours) == _amount(last_day[1])
     _, *spenders = _section(page, "spenders")
     total = re.search(r"<strong>(\$[^<]*)</strong> by (team|owner)", page)
     assert total is not None

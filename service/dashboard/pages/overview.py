@@ -18,6 +18,7 @@ from service.dashboard.kit.figures import (
     format_count,
     format_difference,
     format_money,
+    format_units,
     to_moment,
     utc_date,
 )
@@ -41,6 +42,7 @@ from service.dashboard.pages.costs.spenders import Spenders, build_spenders
 from service.dashboard.pages.nodes.idle import idle_line
 from service.domain.budgets.budget import Period
 from service.domain.clock import DAY, HOUR, floor_to, to_rfc3339
+from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.costs.forecast import Method
 from service.domain.nodes.node import ENDED
 from service.domain.time_window import Granularity, split_into_buckets, zone_of
@@ -84,12 +86,24 @@ class ForecastFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class Sparkline:
-    """The cost of the last hours as columns of at most SPARK_HEIGHT pixels, the oldest first, and
-    the same in words."""
+class SparkHour:
+    """The cost of one hour as a column of at most SPARK_HEIGHT pixels, and as text. `name` is the
+    hour with its day."""
 
-    heights: tuple[int, ...]
+    name: str
+    clock: str
+    cost: str
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """The cost of the last full hours, the oldest first, the same in words, and their sum as it is
+    shown."""
+
+    hours: tuple[SparkHour, ...]
     words: str
+    total: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,13 +217,26 @@ def _ask_for_hours(now: int) -> CostQuestion:
 
 
 def _draw_sparkline(report: CostReport) -> Sparkline:
-    """The cost of each of the last 24 full hours."""
+    """The cost of each of the last 24 full hours. The shown costs add up to the shown sum."""
     costs = {row.bucket.start: row.cost for row in report.rows}
-    hours = split_into_buckets(report.window, Granularity.HOUR, zone_of("UTC"))
-    amounts = [max(0, costs.get(hour.start, 0)) for hour in hours]
-    highest = max(amounts, default=0)
-    heights = tuple(-(-amount * SPARK_HEIGHT // highest) if highest else 0 for amount in amounts)
-    return Sparkline(heights, f"at most {format_money(highest)} in one hour")
+    hours = list(split_into_buckets(report.window, Granularity.HOUR, zone_of("UTC")))
+    amounts = [costs.get(hour.start, 0) for hour in hours]
+    highest = max(0, *amounts)
+    places = places_for(sum(amounts))
+    units = in_units(amounts, unit_for(places))
+    columns = []
+    for hour, amount, shown in zip(hours, amounts, units, strict=True):
+        start, end = to_moment(hour.start), to_moment(hour.end)
+        columns.append(
+            SparkHour(
+                name=f"{start.date.rpartition(' ')[0]}, {start.clock[:5]} to {end.clock[:5]}",
+                clock=start.clock[:5],
+                cost=format_units(shown, places),
+                height=-(-max(0, amount) * SPARK_HEIGHT // highest) if highest else 0,
+            )
+        )
+    words = f"at most {format_units(max(0, *units), places)} in one hour"
+    return Sparkline(tuple(columns), words, format_units(sum(units), places))
 
 
 def _describe_forecast(outlook: ForecastOutlook) -> ForecastFigure:
