@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Response, Route, expect
 
-from service.domain.clock import HOUR
+from service.domain.clock import DAY, HOUR
 from service.domain.idle.rails import Rail, Waiting
 from tests import factories
 from tests.dashboard.browsing import CHROMIUM, Watch, served
@@ -267,6 +267,34 @@ def test_targets_are_24_pixels_high_and_nothing_is_clipped(
         page.evaluate("main.insertAdjacentHTML('beforeend', '<button>x</button>')")
         page.evaluate("main.lastChild.style.cssText = 'height: 12px; padding: 0; min-height: 0'")
         assert len(page.evaluate(_LOW)) == 1, "a low target is found"
+
+
+_BROKEN = """() => [...document.querySelectorAll("table.nodes .whole")]
+  .filter((one) => one.getClientRects().length > 1)
+  .map((one) => one.textContent)"""
+
+_WIDER = """() => [...document.querySelectorAll("table.nodes")]
+  .filter((one) => one.scrollWidth > one.parentElement.clientWidth)
+  .map((one) => one.className)"""
+
+
+@pytest.mark.parametrize("width", [1_366, 820, 768, 400])
+def test_types_zones_and_models_are_not_broken_and_their_table_fits(
+    lab: Lab, address: str, chromium: Browser, width: int
+) -> None:
+    spec: dict[str, Any] = {"accelerator_type": "v5litepod-256", "chips": 256, "hosts": 32}
+    lab.ran(NOON - 93_000, zone="us-central1-a", slices=2, ttl_seconds=3 * DAY, **spec)
+    lab.ran(NOON - 93_000, zone="asia-nowhere1-a", **spec)
+    lab.clock.pass_(1)
+    with opened(chromium, address, viewport={"width": width, "height": 900}) as page:
+        for path in ("/", "/nodes"):
+            page.goto(f"{address}{path}")
+            names = page.locator("table.nodes .whole").all_text_contents()
+            assert {"us-west4-a,", "v5litepod-8", "v5litepod-256", "on_demand"} <= {*names}, path
+            assert page.evaluate(_BROKEN) == [], path
+            assert page.evaluate(_WIDER) == [], path
+            assert page.evaluate(_CLIPPED) == [], path
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
 
 
 def test_a_tablet_shows_figures_two_by_two_and_tables(address: str, chromium: Browser) -> None:
