@@ -322,16 +322,24 @@ def _describe_idle_end(fleet: _Fleet, node: RestingNode, due_at: int) -> AgendaE
     verb = "stopped" if node.told is Action.STOP else "deleted"
     held = [hold for project, hold in fleet.holds if project == node.project]
     turn = fleet.turns.get(node.node_id, fleet.now)
+    # A daemon that has just begun has read all metrics long before a node is due that is not yet.
+    lasting = [
+        hold
+        for hold in held
+        if hold.rail is not Rail.START or hold.until is not None or due_at <= fleet.now
+    ]
     waits = ""
-    if held:
-        waits = f" later, because the cleanup waits: {held[0].reason}"
+    if lasting:
+        waits = f" later, because the cleanup waits: {lasting[0].reason}"
+    elif held:
+        waits = f", unless the cleanup still waits then: {held[0].reason}"
     elif turn > due_at:
         waits = " when its turn comes, as the cleanup ends few nodes at a time"
     return AgendaEntry(
         AgendaKind.IDLE_END,
         node.name,
         f"The node is idle, and will be {verb}{waits}",
-        at=_find_end(max(due_at, turn), held),
+        at=_find_end(max(due_at, turn), lasting),
         since=None if node.verdict is None else node.verdict.since,
         hourly=fleet.rates.get(node.node_id),
         subject_id=node.node_id,

@@ -93,13 +93,31 @@ def test_holds_of_the_cleanup_delay_the_end_of_an_idle_node(lab, attention, ends
     due_at = lab.course(node).due_at
     assert due_at is not None
     holds = tuple(
-        RailHold(Rail.START, "it began just now", 0, None if end is None else due_at - 500 + end)
+        RailHold(Rail.START, "it began just now", 0, due_at - 500 + end)
+        if end is not None
+        else RailHold(Rail.INVENTORY, "too many nodes are missing", 0)
         for end in ends
     )
     with lab.units() as unit:
         unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=holds))
     (entry,) = attention.read_agenda().next
     assert entry.at == (None if at is None else due_at - 500 + at)
+
+
+@pytest.mark.parametrize("is_due", [False, True])
+def test_a_daemon_that_has_just_begun_delays_only_what_is_due_already(lab, attention, is_due):
+    node = billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    due_at = lab.course(node).due_at
+    assert due_at is not None
+    holds = (RailHold(Rail.START, "it has not read every metric yet", 0),)
+    with lab.units() as unit:
+        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=holds))
+    lab.clock.now = due_at if is_due else due_at - 1
+    (entry,) = attention.read_agenda().next
+    assert entry.at == (None if is_due else due_at)
+    waits = "later, because the cleanup waits" if is_due else "unless the cleanup still waits then"
+    assert entry.text.endswith(f"{waits}: it has not read every metric yet")
 
 
 @pytest.mark.parametrize("is_held", [False, True])
