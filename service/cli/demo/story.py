@@ -165,6 +165,7 @@ class Story:
 
     def _set_up_budgets(self) -> None:
         days = self._seconds / DAY
+        self._limit("whole lab", Scope(), 48_000)
         self._limit("vision monthly", Scope(team="vision"), 12_000)
         self._limit("nlp monthly", Scope(team="nlp"), 20_000)
         self._limit("rl grant", Scope(team="rl"), 300 * days, lasts=1.5 * self._seconds)

@@ -134,10 +134,11 @@ def list_jobs(
     else:
         now = wall_clock()
         print_table(
-            ["JOB", "STATE", ">AGE", ">COST", "TEAM", "OWNER", "NODE", ">ATTEMPTS"],
+            ["JOB", "NAME", "STATE", ">AGE", ">COST", "TEAM", "OWNER", "NODE", ">ATTEMPTS"],
             [
                 (
                     job["id"],
+                    job["run_name"],
                     style_state(job["state"]),
                     format_since(job["created_at"], now),
                     format_usd(job["cost"]),
@@ -148,7 +149,7 @@ def list_jobs(
                 )
                 for job in answer.value["jobs"]
             ],
-            spare=("ATTEMPTS", "OWNER", "NODE", "TEAM", "COST"),
+            spare=("ATTEMPTS", "OWNER", "NODE", "TEAM", "NAME", "COST"),
         )
 
 

@@ -29,6 +29,7 @@ def job(**overrides):
         "detail": "every worker ended with exit code 0",
         "attempts": 1,
         "exit_codes": {"0": 0, "1": 0},
+        "run_name": "resnet",
         "node_name": NODE,
         "cost": "1.250000000",
         "cost_estimated": False,
@@ -244,9 +245,9 @@ def test_attempts_whose_startup_script_succeeded_say_nothing_of_it(api):
 def test_a_list_is_one_line_a_job_or_says_how_to_submit_one(api):
     api.when("GET", "/v1/jobs", {"jobs": [job()], "next_page_token": ""})
     head, line = steward("jobs", "list", "--state", "succeeded").stdout.splitlines()
-    assert head.split() == ["JOB", "STATE", "AGE", "COST", "TEAM", "OWNER", "NODE", "ATTEMPTS"]
-    id_, state, _, *rest = line.split()
-    assert (id_, state) == (ID, "SUCCEEDED")
+    assert head.split() == ["JOB", "NAME", "STATE", "AGE", "COST", "TEAM", "OWNER", "NODE", "ATTEMPTS"]
+    id_, name, state, _, *rest = line.split()
+    assert (id_, name, state) == (ID, "resnet", "SUCCEEDED")
     assert rest == ["$1.25", "vision", "ada", NODE, "1"]
     assert api.calls[0].query["state"] == ["SUCCEEDED"]
     api.when("GET", "/v1/jobs", {"jobs": [], "next_page_token": ""})
