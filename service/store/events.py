@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from service.domain.event import Event
 from service.store.json_columns import dumps, loads
-from service.store.tables import events
+from service.store.tables import events, nodes
 
 
 class Events:
@@ -52,6 +52,18 @@ class Events:
             statement = statement.where(events.c.id < before)
         statement = statement.order_by(events.c.id.desc()).limit(limit)
         return [(row.id, _from_row(row)) for row in self._connection.execute(statement)]
+
+    def list_latest(self, kinds: Sequence[str], limit: int) -> Sequence[tuple[str, Event]]:
+        """(name of the node, event) of the latest events of these kinds, newest first. The name is
+        empty where no node is recorded, as for an orphan."""
+        statement = (
+            select(events, nodes.c.name)
+            .join_from(events, nodes, nodes.c.id == events.c.node_id, isouter=True)
+            .where(events.c.kind.in_(kinds))
+            .order_by(events.c.id.desc())
+            .limit(limit)
+        )
+        return [(row.name or "", _from_row(row)) for row in self._connection.execute(statement)]
 
     def count_before(self, node_id: str, number: int) -> int:
         """The number of events of a node with numbers below `number`."""

@@ -235,6 +235,26 @@ def test_what_ended_does_not_just_vanish(lab: Lab, browser: TestClient) -> None:
     assert "why" in said
 
 
+def test_the_first_page_tells_what_happened_last(lab: Lab, browser: TestClient) -> None:
+    lab.ran(NOON - 600, name="train")
+    node = lab.ran(NOON - 500, name="eval")
+    with lab.units() as unit:
+        unit.events.add(
+            Event(node.id, NOON - 9, "runtime", "v2 was chosen"),
+            Event(node.id, NOON - 8, "alarm", "the deletion has not ended", "<i>ada</i>"),
+        )
+    page = browser.get("/").text
+    part = page[page.index("Latest events") :]
+    part = part[: part.index("</section>")]
+    assert "The deletion has not ended." in part
+    assert ", &lt;i&gt;ada&lt;/i&gt;" in part
+    assert f'href="/nodes/{node.id}"' in part
+    assert "v2 was chosen" not in part
+    latest = part.split("<li>")[1:]
+    assert "eval" in latest[0]
+    assert len(latest) <= 8
+
+
 def test_a_node_that_has_ended_has_a_lifetime_and_a_final_cost(
     lab: Lab, browser: TestClient
 ) -> None:

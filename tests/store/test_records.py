@@ -170,6 +170,22 @@ def test_a_story_is_read_in_pages_oldest_first(units):
     assert [event for _, event in (*first, *rest)] == told
 
 
+def test_the_latest_events_of_all_nodes_are_read_by_kind_with_their_names(units):
+    node = stored(units, name="train")
+    told = [
+        Event(node.id, NOON, "state", "it is there"),
+        Event(node.id, NOON + 1, "runtime", "v2 was chosen"),
+        Event("no node", NOON + 2, "orphan", "deletion requested"),
+        Event(node.id, NOON + 3, "alarm", "it does not go"),
+    ]
+    with units() as unit:
+        unit.events.add(*told)
+    with units.reading() as unit:
+        found = unit.events.list_latest(["state", "orphan", "alarm"], 9)
+        assert unit.events.list_latest(["state", "orphan", "alarm"], 2) == found[:2]
+    assert list(found) == [("train", told[3]), ("", told[2]), ("train", told[0])]
+
+
 # ---- prices
 
 

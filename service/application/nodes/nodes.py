@@ -344,6 +344,12 @@ class NodeService:
             unit.nodes.get(node_id)
             return unit.events.list_by_node(node_id, after, limit)
 
+    def list_latest_events(self, kinds: Sequence[str], limit: int) -> Sequence[tuple[str, Event]]:
+        """The latest events of these kinds of all nodes, newest first, each with the name of its
+        node."""
+        with self._units.reading() as unit:
+            return unit.events.list_latest(kinds, limit)
+
     def list_ledger_lines(self, node_id: str, after: int, limit: int) -> Sequence[PostedLine]:
         """The posted lines of a node, in posting order."""
         with self._units.reading() as unit:

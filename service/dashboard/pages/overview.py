@@ -40,6 +40,7 @@ from service.dashboard.pages.costs.spend_chart import (
 )
 from service.dashboard.pages.costs.spenders import Spenders, build_spenders
 from service.dashboard.pages.nodes.idle import idle_line
+from service.dashboard.pages.nodes.timeline import LatestEvent, build_latest_entries
 from service.domain.budgets.budget import Period
 from service.domain.clock import DAY, HOUR, floor_to, to_rfc3339
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
@@ -143,6 +144,7 @@ class Overview:
     nodes: tuple[NodeRow, ...]
     live: int
     ended: tuple[NodeRow, ...]
+    events: tuple[LatestEvent, ...]
     first_use: bool
 
 
@@ -205,6 +207,7 @@ def build_overview(services: Services, view: OverviewQuery) -> Overview:
         nodes=rows,
         live=sum(state.nodes for state in fleet.counts),
         ended=ended,
+        events=build_latest_entries(services),
         first_use=not rows and not ended,
     )
 

@@ -245,7 +245,17 @@ def test_attempts_whose_startup_script_succeeded_say_nothing_of_it(api):
 def test_a_list_is_one_line_a_job_or_says_how_to_submit_one(api):
     api.when("GET", "/v1/jobs", {"jobs": [job()], "next_page_token": ""})
     head, line = steward("jobs", "list", "--state", "succeeded").stdout.splitlines()
-    assert head.split() == ["JOB", "NAME", "STATE", "AGE", "COST", "TEAM", "OWNER", "NODE", "ATTEMPTS"]
+    assert head.split() == [
+        "JOB",
+        "NAME",
+        "STATE",
+        "AGE",
+        "COST",
+        "TEAM",
+        "OWNER",
+        "NODE",
+        "ATTEMPTS",
+    ]
     id_, name, state, _, *rest = line.split()
     assert (id_, name, state) == (ID, "resnet", "SUCCEEDED")
     assert rest == ["$1.25", "vision", "ada", NODE, "1"]

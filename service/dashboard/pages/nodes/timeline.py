@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from service.application.jobs.jobs import OnNode
 from service.application.nodes.cost import BilledSegment
 from service.application.nodes.timeline import NodeTimeline
+from service.application.services import Services
 from service.dashboard.kit.figures import (
     Moment,
     format_count,
@@ -51,6 +52,9 @@ _KINDS: Mapping[str, str] = {
     "ended": "End",
 }
 _LOUD = frozenset({"alarm", "failed", "denied"})
+_EXPLAINING = frozenset({"runtime", "placement", "evidence"})
+LATEST = 8
+"""Events of all nodes on the first page."""
 _EVIDENCE: Mapping[Evidence, str] = {
     Evidence.OPERATION: "Google's record of the operation",
     Evidence.AUDIT: "Google's audit log",
@@ -59,6 +63,16 @@ _EVIDENCE: Mapping[Evidence, str] = {
     Evidence.UNSEEN: "no poll; an upper bound",
 }
 _JOB = re.compile(r"\bjob ([0-9a-f]{8}-[0-9a-f-]{27})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class LatestEvent:
+    """An event on the first page, with the name of its node and where that leads. The name is empty
+    where no node is recorded, as for an orphan."""
+
+    node: str
+    href: str
+    entry: TimelineEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +170,19 @@ def build_timeline(
     )
 
 
+def build_latest_entries(services: Services) -> tuple[LatestEvent, ...]:
+    """The latest events of all nodes, newest first. What only explains a request is left out."""
+    found = services.nodes.list_latest_events(sorted(_KINDS.keys() - _EXPLAINING), LATEST)
+    return tuple(
+        LatestEvent(
+            node=escape_invisible(name),
+            href=node_address(event.node_id) if name else "/orphans",
+            entry=_to_entry(event),
+        )
+        for name, event in found
+    )
+
+
 def _list_event_entries(
     events: Sequence[tuple[int, Event]],
 ) -> Iterator[tuple[int, TimelineEntry]]:
@@ -173,19 +200,22 @@ def _list_event_entries(
             continue
         if entry is not None and last is not None:
             yield last.at, entry
-        job = _JOB.search(event.message)
-        last = event
-        entry = TimelineEntry(
-            at=to_moment(event.at),
-            kind=_KINDS.get(event.kind, "Event"),
-            text=escape_invisible(to_sentence(event.message)),
-            note=escape_invisible(event.actor),
-            href=job_address(job[1]) if job else "",
-            link="Job" if job else "",
-            loud=event.kind in _LOUD,
-        )
+        last, entry = event, _to_entry(event)
     if entry is not None and last is not None:
         yield last.at, entry
+
+
+def _to_entry(event: Event) -> TimelineEntry:
+    job = _JOB.search(event.message)
+    return TimelineEntry(
+        at=to_moment(event.at),
+        kind=_KINDS.get(event.kind, "Event"),
+        text=escape_invisible(to_sentence(event.message)),
+        note=escape_invisible(event.actor),
+        href=job_address(job[1]) if job else "",
+        link="Job" if job else "",
+        loud=event.kind in _LOUD,
+    )
 
 
 def _build_segment(segment: BilledSegment, amount: str, history: NodeTimeline) -> TimelineEntry:

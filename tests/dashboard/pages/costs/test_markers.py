@@ -22,7 +22,8 @@ def test_a_price_change_and_preemptions_are_marked(lab: Lab, browser: TestClient
     lab.tried(lab.asked_for(), (DAY, Outcome.PREEMPTED, 10), (DAY - 60, Outcome.PREEMPTED, 10))
     page = browser.get("/?window=7d")
     assert main_of(page).count('<text class="marker"') == 2
-    table = re.search(r"<tbody>.*?</tbody>", main_of(page), re.DOTALL)
+    chart = main_of(page).partition('id="chart-heading"')[2]
+    table = re.search(r"<tbody>.*?</tbody>", chart, re.DOTALL)
     assert table is not None
     said = re.findall(r"</time></a>(?: so far)?(?:<small>(.*?)</small>)?</th>", table[0])
     change = "the list price of v5e on_demand in us-west4 changes from $1.20 to $1.00"
