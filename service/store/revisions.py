@@ -107,9 +107,16 @@ class Revisions:
 
 def count_writes(engine: Engine) -> None:
     """Have every transaction of an engine count its writes."""
+
+    def forget_topics(connection: Connection) -> None:
+        # A connection that is lost took its notes with it. To ask for them would hide the error
+        # that tells of the loss.
+        if not connection.invalidated:
+            connection.info.pop(_WRITTEN, None)
+
     event.listen(engine, "after_execute", _note_topics)
     event.listen(engine, "commit", _count_written)
-    event.listen(engine, "rollback", _forget_topics)
+    event.listen(engine, "rollback", forget_topics)
 
 
 def _note_topics(connection: Connection, statement: Any, *_: Any) -> None:
@@ -121,13 +128,6 @@ def _note_topics(connection: Connection, statement: Any, *_: Any) -> None:
         topics = Topic if any(name in str(statement) for name in _TOPICS_OF) else ()
     if topics:
         connection.info.setdefault(_WRITTEN, set()).update(topics)
-
-
-def _forget_topics(connection: Connection) -> None:
-    """Forget what was noted. What was noted on a connection that is lost was lost with it; to ask
-    for it would hide the error that tells of the loss."""
-    if not connection.invalidated:
-        connection.info.pop(_WRITTEN, None)
 
 
 def _count_written(connection: Connection) -> None:

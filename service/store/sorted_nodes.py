@@ -188,8 +188,10 @@ class SortedNodes:
         by_second: dict[int, list[str]] = {}
         for node_id, at in sorted(ends.items()):
             by_second.setdefault(at, []).append(node_id)
-        among = _is_in_json if self._is_sqlite else _is_in_array
-        cases = [(among(ids), literal(at, BigInteger)) for at, ids in by_second.items()]
+        cases = [
+            (_is_among(ids, is_sqlite=self._is_sqlite), literal(at, BigInteger))
+            for at, ids in by_second.items()
+        ]
         return case(*cases, else_=literal(_NEVER)) if cases else literal(_NEVER)
 
     def _ttl_end(self) -> ColumnElement[Any]:
@@ -205,11 +207,10 @@ class SortedNodes:
         return func.coalesce(cast(seconds, BigInteger), _NEVER)
 
 
-def _is_in_json(ids: Sequence[str]) -> ColumnElement[bool]:
-    return nodes.c.id.in_(select(func.json_each(json.dumps(ids)).table_valued("value").c.value))
-
-
-def _is_in_array(ids: Sequence[str]) -> ColumnElement[bool]:
+def _is_among(ids: Sequence[str], *, is_sqlite: bool) -> ColumnElement[bool]:
+    """Whether a node is one of these. They are one parameter: a statement has a limit of them."""
+    if is_sqlite:
+        return nodes.c.id.in_(select(func.json_each(json.dumps(ids)).table_valued("value").c.value))
     return nodes.c.id == any_(literal(ids, ARRAY(String)))
 
 

@@ -30,12 +30,12 @@ class Figures:
     with_one_caller: int
 
     @property
-    def percent_of_one_word(self) -> int:
-        return 100 * self.of_one_word // max(1, self.functions)
+    def percent_of_one_word(self) -> float:
+        return 100 * self.of_one_word / max(1, self.functions)
 
     @property
-    def percent_with_one_caller(self) -> int:
-        return 100 * self.with_one_caller // max(1, self.private)
+    def percent_with_one_caller(self) -> float:
+        return 100 * self.with_one_caller / max(1, self.private)
 
 
 def count(sources: Iterable[str]) -> Figures:
@@ -79,8 +79,8 @@ def _mentions(tree: ast.Module) -> Iterator[str]:
 def main(arguments: Sequence[str]) -> None:
     root = Path(arguments[0]).resolve() if arguments else SERVICE
     found = count(path.read_text() for path in sorted(root.rglob("*.py")))
-    print(f"functions {found.functions}, of one word {found.percent_of_one_word} %")
-    print(f"private {found.private}, with one caller {found.percent_with_one_caller} %")
+    print(f"functions {found.functions}, of one word {found.percent_of_one_word:.1f} %")
+    print(f"private {found.private}, with one caller {found.percent_with_one_caller:.1f} %")
     for folder, number in crowded_folders(root).items():
         print(f"{folder}: {number} files")
 

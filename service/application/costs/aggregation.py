@@ -192,14 +192,8 @@ class CostTally:
                 cuts = self._activities.cut_usage(usage, left, right)
             for first, last, activity in cuts:
                 values = _Values(usage, whose, activity)
-                if self._counts(values):
-                    yield first, last, self._group_of(values)
-
-    def _counts(self, values: _Values) -> bool:
-        return all(values.value_in(name) in wanted for name, wanted in self._only.items())
-
-    def _group_of(self, values: _Values) -> Group:
-        return tuple(values.value_in(name) for name in self._aggregate)
+                if all(values.value_in(name) in wanted for name, wanted in self._only.items()):
+                    yield first, last, tuple(values.value_in(name) for name in self._aggregate)
 
 
 class _Values(NamedTuple):

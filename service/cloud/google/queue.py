@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from hashlib import blake2b
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -95,9 +94,13 @@ def build_queue(project: str, found: Iterable[Any]) -> Queue:
     for page in shown:
         page.ClearField("next_page_token")
         seal.update(page.SerializeToString(deterministic=True))
-    return Queue(
-        project, seal.digest(), partial(_read_entries, shown), frozenset(unreachable), len(shown)
-    )
+
+    def read_entries() -> Mapping[str, QueuedResource]:
+        return {
+            queue.name: from_message(queue) for page in shown for queue in page.queued_resources
+        }
+
+    return Queue(project, seal.digest(), read_entries, frozenset(unreachable), len(shown))
 
 
 def create_request(order: Order) -> tpu_v2.CreateQueuedResourceRequest:
@@ -138,7 +141,3 @@ def reservation_path(order: Order) -> str:
     if "/" in named:
         return named
     return f"projects/{place.project}/locations/{place.zone}/reservations/{named or '-'}"
-
-
-def _read_entries(found: Iterable[Any]) -> Mapping[str, QueuedResource]:
-    return {queue.name: from_message(queue) for page in found for queue in page.queued_resources}

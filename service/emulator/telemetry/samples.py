@@ -136,10 +136,6 @@ def _sample_bytes(key: str) -> Callable[[Spot], Sample]:
     return make_sample
 
 
-def _sample_uptime(spot: Spot) -> Sample:
-    return lambda at: at - spot.run.start
-
-
 def _sample_idle_seconds(spot: Spot) -> Sample:
     """Seconds since a TensorCore was last busy, or since the boot of the machine."""
     courses = spot.get_course("tensorcore"), spot.get_course("duty_cycle")
@@ -179,7 +175,7 @@ SAMPLERS: dict[str, Callable[[Spot], Sample]] = {
     "instance/tpu/active_chips": _sample_busy_chips("duty_cycle"),
     "instance/tpu/scheduled_chips": _sample_scheduled_chips,
     "instance/tpu/utilized_chips": _sample_busy_chips("tensorcore"),
-    "instance/uptime_total": _sample_uptime,
+    "instance/uptime_total": lambda spot: lambda at: at - spot.run.start,
     "memory/usage": _sample_memory,
     "network/received_bytes_count": _sample_bytes("received"),
     "network/sent_bytes_count": _sample_bytes("sent"),
