@@ -1,4 +1,4 @@
-"""Who did not say which version he saw is done over inside, and hears nothing of the others."""
+"""A change without a version is tried again after a conflict, and its caller sees no conflict."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ class ForecastQuery(Body):
 
 
 class BandView(View):
-    """What is meant to be exceeded nine times, five times and once in ten."""
+    """A forecast with its band: of ten times, the cost is meant to exceed `low` nine times, `mid`
+    five times, and `high` once."""
 
     low: Usd
     mid: Usd

@@ -1,5 +1,5 @@
-"""Reservations by the calendar over HTTP: to write down what was bought, and to see what it comes
-to, used and unused."""
+"""Reservations by the calendar over HTTP: record what was bought, and show what its used and its
+unused part cost."""
 
 from __future__ import annotations
 

@@ -116,8 +116,8 @@ class CostTally:
                 self._add_figures(position, group, meter.figures_in(start, end))
 
     def add_tails(self, running: RunningMeters, groups: TailGroups) -> None:
-        """Add what running usage cost since the end of its posted part. That mostly lies in the
-        last bucket as a whole, and is computed once for all reports then."""
+        """Add what running usage cost since the end of its posted part. This cost mostly lies in
+        the last bucket, so it is computed once for all reports."""
         if not self._parts:
             return
         last, at = self._parts[-1], len(self._parts) - 1

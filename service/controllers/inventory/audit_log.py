@@ -243,7 +243,7 @@ def _write_correction(unit: Unit, found: _Found, book: PriceBook, now: int) -> N
             after,
             found.created_at,
             earlier,
-            is_born_needed=needs_creation_time(before, found.began, found.entry),
+            is_created_at_needed=needs_creation_time(before, found.began, found.entry),
         ),
     ]
     known = {usage.id: usage for usage in (before, *(usage for usage, _ in earlier))}

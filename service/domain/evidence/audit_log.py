@@ -48,7 +48,7 @@ class LogState:
     """Whether a project's log has answered the holder of `lease`.
 
     `silent_since` is when the log stopped to answer (None while it answers). `heard` says that
-    nothing waits for the log any more. It is False for a daemon that has just taken over.
+    no deletion waits for the log any more. It is False for a daemon that has just taken over.
     """
 
     lease: Lease
@@ -138,8 +138,8 @@ def latest_start(usage: Usage, first_believed: int) -> int:
     """The latest possible start of usage for a correction by the audit log. `first_believed` is the
     bound when the usage was opened.
 
-    A preemption that may fall in the first minute makes the whole usage uncertain, which overwrites
-    the bound of its start.
+    A preemption that may fall in the first minute makes the whole usage uncertain: `start_hi` then
+    is its end. `first_believed` is the bound from before that.
     """
     return usage.start if usage.start_evidence is Evidence.OPERATION else first_believed
 
@@ -173,7 +173,11 @@ def correct_end(usage: Usage, entry: Termination, began: int, created_at: int | 
 
 
 def correct_earlier(
-    after: Usage, born: int | None, earlier: Iterable[tuple[Usage, int]], *, is_born_needed: bool
+    after: Usage,
+    created_at: int | None,
+    earlier: Iterable[tuple[Usage, int]],
+    *,
+    is_created_at_needed: bool,
 ) -> Iterator[Usage]:
     """The earlier intervals of a placement that the audit log's correction of the last interval
     `after` changes.
@@ -181,12 +185,12 @@ def correct_earlier(
     Each interval comes with its latest possible start. Before the correction the preemption may
     have fallen in the first minute, which made all intervals uncertain; now it does not.
 
-    `born` is the creation time of the node. All intervals stay uncertain if it is not known
-    although `is_born_needed`.
+    `created_at` is the creation time of the node. All intervals stay uncertain if it is not known
+    although `is_created_at_needed`.
     """
     assert after.end is not None
-    waiver = waiver_of(after.end, after.end, born)
-    if is_born_needed and born is None:
+    waiver = waiver_of(after.end, after.end, created_at)
+    if is_created_at_needed and created_at is None:
         waiver = FirstMinuteWaiver.POSSIBLE
     for usage, began in earlier:
         if usage.end is None or usage.free:

@@ -36,8 +36,8 @@ def find_interruptions(operations: Sequence[Operation], since: int) -> list[tupl
 
 
 def split_at_interruptions(usage: Usage, operations: Sequence[Operation]) -> list[Usage]:
-    """The intervals that remain of one between its interruptions, open or closed. Empty if the
-    operations do not contradict the interval.
+    """An interval of use, split at its interruptions: what remains of it, open or closed. Empty if
+    the operations do not contradict the interval.
 
     A poll may have seen READY between a stop and the end of the next start. Then the poll was
     stale, or the node came up long before its operation ended. That time stays charged and is
@@ -68,7 +68,8 @@ def split_at_interruptions(usage: Usage, operations: Sequence[Operation]) -> lis
 
 
 def shorten_to_record(usage: Usage, operations: Sequence[Operation]) -> Usage | None:
-    """A closed interval, shortened to an interruption for good that the operations show.
+    """A closed interval, shortened to the last stop or deletion that the operations show, after
+    which the node stayed down.
 
     None if no operation took the node down before the recorded end. The operation need not have
     succeeded: a stop never ends as STOPPED when a deletion is accepted meanwhile.

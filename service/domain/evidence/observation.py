@@ -126,8 +126,9 @@ def state_of_absent_node(node: Node, queue: QueuedResource) -> str:
 def usage_of_gone(
     node: Node, running: Usage | None, poll: Poll, *, was_lost: bool = False
 ) -> Usage | None:
-    """The closed usage of a node that is observed to be gone. It is the running one, or one that no
-    poll saw. `was_lost` says that the node is still shown, as preempted or terminated.
+    """The closed usage of a node that is observed to be gone: the running usage, now closed, or
+    usage that no poll saw. `was_lost` says that the node is still shown, as preempted or
+    terminated.
 
     Usage between two polls is assumed if an operation says that the node came up, or if nothing
     rules it out. None if there was no usage.
@@ -223,9 +224,9 @@ def _close_usage(usage: Usage, poll: Poll) -> Usage:
     if usage.sku.model in TAKEN_BACK and end_lo - poll.previous > CLOCK_TOLERANCE:
         # The node may have been preempted long before the deletion was accepted.
         end_lo, evidence = poll.previous, Evidence.OBSERVED
-    shaken = poll.first_failed_stop_before(end)
-    if shaken is not None and shaken < end_lo:
-        end_lo, evidence = shaken, Evidence.OBSERVED
+    failed_stop_at = poll.first_failed_stop_before(end)
+    if failed_stop_at is not None and failed_stop_at < end_lo:
+        end_lo, evidence = failed_stop_at, Evidence.OBSERVED
     return with_end(usage, end_lo, end, evidence)
 
 

@@ -62,7 +62,7 @@ def find_return(node: Node, last_end: int | None, poll: Poll) -> Usage | None:
     """Unseen usage after `last_end` of a node whose stop or delete failed; None if there was none.
 
     The operation that ended the last interval failed. So the node was READY again until another
-    operation succeeded, or until it broke.
+    operation succeeded, or until the node broke down.
     """
     back = poll.recovered_at(last_end)
     if back is None:

@@ -54,8 +54,9 @@ class Rail(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DueNode:
-    """A node whose end is due. `share` is whose turn the end takes: `owner:`, `team:` or `node:`
-    and a name; `hourly` is in nano-dollars, None where the price is unknown."""
+    """A node whose end is due. `share` names the quota that the deletion counts against:
+    `owner:`, `team:` or `node:` and a name; `hourly` is in nano-dollars, None where the price is
+    unknown."""
 
     node_id: str
     share: str
