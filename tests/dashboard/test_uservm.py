@@ -7,6 +7,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
+from service.dashboard.kit.visible_text import to_sentence
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import HOUR
 from service.domain.metering.meter import Evidence
@@ -128,7 +129,7 @@ def test_both_lines_are_explained(lab: Lab, caller: TestClient) -> None:
         page = caller.get(f"/nodes/{node.id}/ledger/{line.id}")
         said = text_of(page)
         for one in caller.get(f"/v1/nodes/{node.id}/ledger/{line.id}").json()["explanation"]:
-            assert f"{one[0].upper()}{one[1:]}." in said
+            assert to_sentence(one) in said
         address, _, anchor = links_of(page.text)["See it in the price list of that hour"].partition(
             "#"
         )

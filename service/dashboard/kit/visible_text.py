@@ -10,6 +10,9 @@ from collections.abc import Iterable
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """Commands to a terminal to change its colours or to move its cursor (ECMA-48, CSI)."""
 
+_INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)Z\b")
+"""An instant as messages have it (RFC 3339)."""
+
 
 def escape_invisible(text: str, kept: str = "") -> str:
     """The text with each invisible character, and each that changes the direction of the text
@@ -39,8 +42,9 @@ def format_argv(words: Iterable[str]) -> str:
 
 
 def to_sentence(message: str) -> str:
-    """A message with a capital letter and a full stop, otherwise unchanged."""
-    text = message.strip()
+    """A message with a capital letter and a full stop, and with its instants written as on the rest
+    of the page; otherwise unchanged."""
+    text = _INSTANT.sub(r"\1 \2 UTC", message.strip())
     if not text:
         return ""
     return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
+from service.dashboard.kit.visible_text import to_sentence
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Reattribution
 from service.domain.metering.meter import Evidence
@@ -30,7 +31,7 @@ def test_a_line_is_explained_in_the_words_of_the_api(lab: Lab, caller: TestClien
         answer = caller.get(links_of(page.text)["Export JSON"]).json()
         assert answer["entry"]["number"] == number
         for one in answer["explanation"]:
-            assert f"{one[0].upper()}{one[1:]}." in said
+            assert to_sentence(one) in said
         assert "Label run 17" in said
         assert links_of(page.text)["2026-11"] == "/statements/2026-11"
         assert "From the beginning." in said
