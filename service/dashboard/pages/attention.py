@@ -37,6 +37,23 @@ _PAGES = {
     AgendaKind.BUDGET_DELETES: "/budgets",
     AgendaKind.BUDGET_EXCEEDED: "/budgets",
 }
+_KEEP, _DELETE = ("Keep", "/nodes/{}/keep"), ("Delete", "/nodes/{}/delete")
+_EDIT = ("Edit", "/budgets/{}/edit")
+_ACTIONS = {
+    AgendaKind.ORPHANS: ("Adopt or delete", "/orphans"),
+    AgendaKind.BUDGET_DELETES: _EDIT,
+    AgendaKind.BUDGET_EXCEEDED: _EDIT,
+    AgendaKind.CLEANUP_HOLDS: ("Cleanup", "/cleanup"),
+    AgendaKind.CRASH_LOOP: _DELETE,
+    AgendaKind.NO_PROGRESS: _DELETE,
+    AgendaKind.UNTOLD: _DELETE,
+    AgendaKind.UNKNOWN: _DELETE,
+    AgendaKind.IDLE_END: _KEEP,
+    AgendaKind.TTL_END: _KEEP,
+    AgendaKind.JOB_END: _KEEP,
+}
+"""What a person can do about an entry, and the address of the form, with the place of its subject.
+The form shows what it costs, and asks before anything is done."""
 _NAMES = {AgendaKind.ORPHANS: "Orphans", AgendaKind.UNPRICED: "Prices"}
 _URGENT = frozenset({AgendaKind.FAILING_DELETION, AgendaKind.BUDGET_DELETES})
 
@@ -61,7 +78,8 @@ class WasteFigure:
 @dataclass(frozen=True, slots=True)
 class AgendaRow:
     """One line: its sign (`tone`), the subject with its page (empty for none), and a sentence.
-    `wait` is the time until `at`, or since `since`."""
+    `wait` is the time until `at`, or since `since`. `action` is what a person can do about it, with
+    the page that asks for it at `action_href`; both are empty for nothing."""
 
     tone: str
     name: str
@@ -70,6 +88,8 @@ class AgendaRow:
     at: Moment | None
     wait: str
     hourly: str
+    action: str
+    action_href: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +152,7 @@ def _build_rows(entries: Iterable[AgendaEntry], now: int) -> Iterable[AgendaRow]
             href = node_address(entry.subject_id)
         if href == "/budgets":
             href += f"#budget-{quote(entry.subject_id, safe='')}"
+        action, address = _ACTIONS.get(entry.kind, ("", ""))
         wait = ""
         if entry.at is not None:
             left = entry.at - now
@@ -150,4 +171,6 @@ def _build_rows(entries: Iterable[AgendaEntry], now: int) -> Iterable[AgendaRow]
             at=None if entry.at is None else to_moment(entry.at),
             wait=wait,
             hourly=f"{format_money(entry.hourly)}/h" if entry.hourly else "",
+            action=action,
+            action_href=address.format(quote(entry.subject_id, safe="")),
         )

@@ -11,11 +11,12 @@ from service.dashboard.pages.costs.spend_chart import format_shares
 from service.dashboard.pages.costs.spenders import describe_change
 from service.domain.attention.agenda import AgendaEntry, AgendaKind, build_agenda
 from service.domain.attention.waste import WasteKind, WasteSource, WasteSum, build_waste_report
+from service.domain.budgets.alerts import EXCEEDED, Alert
 from service.domain.budgets.budget import Scope
 from service.domain.nodes.node import Asked, NodeState
 from tests import factories
 from tests.dashboard.lab import Lab
-from tests.dashboard.reading import text_of
+from tests.dashboard.reading import links_of, text_of
 from tests.hands import NOON
 
 UP, DOWN = "\N{BLACK UP-POINTING TRIANGLE}", "\N{BLACK DOWN-POINTING TRIANGLE}"
@@ -71,6 +72,40 @@ def test_each_line_leads_to_its_page_and_says_when():
     cap, held = lists.needs_person
     assert (cap.href, cap.wait, cap.at) == ("/budgets#budget-b-1", "for 1 min", None)
     assert (held.href, held.wait) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "address"),
+    [
+        (AgendaKind.IDLE_END, "Keep", "/nodes/a%2Fb/keep"),
+        (AgendaKind.TTL_END, "Keep", "/nodes/a%2Fb/keep"),
+        (AgendaKind.CRASH_LOOP, "Delete", "/nodes/a%2Fb/delete"),
+        (AgendaKind.BUDGET_EXCEEDED, "Edit", "/budgets/a%2Fb/edit"),
+        (AgendaKind.ORPHANS, "Adopt or delete", "/orphans"),
+        (AgendaKind.CLEANUP_HOLDS, "Cleanup", "/cleanup"),
+        (AgendaKind.FAILING_DELETION, "", ""),
+    ],
+)
+def test_each_line_offers_what_a_person_can_do_about_it(kind, action, address):
+    entry = AgendaEntry(kind, "it", "It is so", subject_id="a/b")
+    lists = build_agenda_lists(build_agenda(NOON, [entry], 10))
+    (row,) = (*lists.needs_person, *lists.next)
+    assert (row.action, row.action_href) == (action, address)
+
+
+def test_a_line_of_the_first_page_leads_to_what_a_person_can_do(
+    lab: Lab, browser: TestClient
+) -> None:
+    budget = factories.budget(id="b-1")
+    window = budget.window_at(lab.clock())
+    assert window is not None
+    lab.ran(NOON - 600)
+    with lab.units() as unit:
+        unit.budgets.add(budget)
+        unit.alerts.save("b-1", Alert(EXCEEDED, window.start, fired_at=NOON))
+    links = links_of(browser.get("/").text)
+    assert links["Edit"] == "/budgets/b-1/edit"
+    assert browser.get(links["Edit"]).status_code == 200
 
 
 def test_an_error_of_the_cloud_turns_no_line_around():
