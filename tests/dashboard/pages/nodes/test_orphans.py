@@ -43,7 +43,7 @@ def test_the_first_page_says_how_many_there_are_and_what_they_cost(
     page = browser.get("/")
     said = text_of(page)
     assert "Waste now $19.20 /h 3 orphans $19.20/h and 1 without a price" in said
-    assert "Orphans $19.20/h 3 resources are in the cloud and in no record here" in said
+    assert "Orphans $19.20/h · Adopt or delete 3 resources are in the cloud and in no" in said
     assert '<a href="/orphans">Orphans</a>' in page.text
 
 
