@@ -215,7 +215,7 @@ def test_figures_move_while_one_looks(lab: Lab, address: str, chromium: Browser)
     with opened(chromium) as page:
         page.goto(address)
         page.locator("main details").first.locator("summary").click()
-        link = page.get_by_role("link", name="train", exact=True)
+        link = page.get_by_role("link", name="train", exact=True).first
         link.focus()
         lab.clock.pass_(600)
         lab.looked_at()

@@ -282,7 +282,7 @@ def apply_cleanup_plan(visit: Visit) -> None:
 
 
 def pause_cleanup(visit: Visit) -> None:
-    visit.follow("/cleanup", "Pause")
+    visit.follow("/cleanup", "Pause cleanup")
     visit.fill(Reason="a demo")
     visit.press("Pause the cleanup", "The cleanup of every project is paused.")
     (status,) = visit.lab.services.cleanup.list_statuses()
@@ -292,7 +292,7 @@ def pause_cleanup(visit: Visit) -> None:
 def resume_cleanup(visit: Visit) -> None:
     cleanup = visit.lab.services.cleanup
     cleanup.pause(factories.PROJECT, "ada", "a demo")
-    visit.follow("/cleanup", "Resume")
+    visit.follow("/cleanup", "Resume cleanup")
     visit.choose(Project=factories.PROJECT)
     visit.press("Resume the cleanup", f"The cleanup of project {factories.PROJECT} is resumed.")
     assert not cleanup.list_statuses()[0].cleanup.is_paused
