@@ -25,7 +25,7 @@ from service.domain.budgets.budget import (
     check_budget,
 )
 from service.domain.clock import MINUTE, Clock, to_rfc3339
-from service.domain.errors import Conflict, StaleVersion, StoreUnavailable
+from service.domain.errors import Conflict, NotFound, StaleVersion, StoreUnavailable
 from service.domain.idempotency import RequestKey
 from service.domain.ids import check_labels, new_id
 from service.domain.notifications.notification import Notification, check_emails, check_webhook
@@ -136,8 +136,8 @@ class BudgetService:
 
     def create(self, wanted: Budget, key: RequestKey | None = None) -> CreatedBudget:
         """Create a budget; its id and creation time are set here. With a `key`, repeated requests
-        create one budget. Raises Rejected for an invalid budget, Conflict if the name is taken or
-        there are too many budgets."""
+        create one budget. Raises Rejected for an invalid budget, Conflict if the name is taken, if
+        there are too many budgets, or if the budget of the key was deleted since."""
         budget = replace(wanted, id=new_id(), created_at=self._clock(), version=1)
         self._check_budget(budget)
 
@@ -148,7 +148,11 @@ class BudgetService:
             return budget.id
 
         budget_id, created = write_once(self._units, "budgets", key, self._clock, write_budget)
-        return CreatedBudget(self._read_status(self._read_budget(budget_id)), created)
+        try:
+            written = self._read_budget(budget_id)
+        except NotFound:
+            raise Conflict("the budget of this request was deleted; use another key") from None
+        return CreatedBudget(self._read_status(written), created)
 
     def update_fields(
         self, budget_id: str, changes: Mapping[str, Any], *, version: int | None = None

@@ -114,7 +114,7 @@ def _compute_lines(
             [alignment.align_line(line, step, asked) for line in lines], step
         )
     for line in lines:
-        yield json.dumps([line.resource, line.metric]), partial(lambda one: one, line)
+        yield json.dumps([line.resource, line.metric]), partial(_return_line, line)
 
 
 def _align_series(
@@ -124,6 +124,10 @@ def _align_series(
     line = Line(one_series.metric, one_series.resource, points, metric.kind, metric.value)
     for step in steps:
         line = alignment.align_line(line, step, asked)
+    return line
+
+
+def _return_line(line: Line) -> Line:
     return line
 
 

@@ -167,6 +167,17 @@ def test_the_same_wish_with_the_same_key_is_one_budget(client):
     assert other.status_code == 422
 
 
+def test_a_request_that_is_repeated_after_the_deletion_makes_no_second_budget(client):
+    key = {"Idempotency-Key": "k-1"}
+    made = client.post("/v1/budgets", json=BODY, headers=key).json()
+    client.delete(f"/v1/budgets/{made['id']}")
+    late = client.post("/v1/budgets", json=BODY, headers=key)
+    assert late.status_code == 409
+    assert late.json()["detail"] == "the budget of this request was deleted; use another key"
+    assert client.get("/v1/budgets").json()["budgets"] == []
+    assert client.post("/v1/budgets", json=BODY, headers={"Idempotency-Key": "k-2"}).is_success
+
+
 def test_there_are_no_more_budgets_than_can_be_looked_at(client, put, monkeypatch):
     monkeypatch.setattr("service.application.budgets.budgets.MAX_BUDGETS", 1)
     made = put()
