@@ -322,7 +322,7 @@ def _describe_idle_end(fleet: _Fleet, node: RestingNode, due_at: int) -> AgendaE
     verb = "stopped" if node.told is Action.STOP else "deleted"
     held = [hold for project, hold in fleet.holds if project == node.project]
     turn = fleet.turns.get(node.node_id, fleet.now)
-    # A daemon that has just begun has read all metrics long before a node is due that is not yet.
+    # A daemon that has just begun reads every metric soon: usually before a later end is due.
     lasting = [
         hold
         for hold in held

@@ -53,6 +53,21 @@ def billed(lab, node):
     return node
 
 
+def idle_node(lab):
+    """A node that is idle, and when it is due."""
+    node = billed(lab, lab.add(REST))
+    lab.minute(IDLE_MINUTES)
+    due_at = lab.course(node).due_at
+    assert due_at is not None
+    return node, due_at
+
+
+def hold_cleanup(lab, **changes):
+    """Have something delay the cleanup of the project."""
+    with lab.units() as unit:
+        unit.cleanups.save(replace(unit.cleanups.get("lab"), **changes))
+
+
 def test_an_idle_node_is_waste_and_its_end_is_next(lab, attention):
     node = billed(lab, lab.add(REST))
     busy = billed(lab, lab.add(WORK))
@@ -88,31 +103,23 @@ def test_the_end_of_an_idle_node_waits_while_the_cleanup_is_paused(lab, attentio
     ("ends", "at"), [((), 500), ((400,), 500), ((900, 700), 900), ((900, None), None)]
 )
 def test_holds_of_the_cleanup_delay_the_end_of_an_idle_node(lab, attention, ends, at):
-    node = billed(lab, lab.add(REST))
-    lab.minute(IDLE_MINUTES)
-    due_at = lab.course(node).due_at
-    assert due_at is not None
+    _, due_at = idle_node(lab)
     holds = tuple(
         RailHold(Rail.START, "it began just now", 0, due_at - 500 + end)
         if end is not None
         else RailHold(Rail.INVENTORY, "too many nodes are missing", 0)
         for end in ends
     )
-    with lab.units() as unit:
-        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=holds))
+    hold_cleanup(lab, holds=holds)
     (entry,) = attention.read_agenda().next
     assert entry.at == (None if at is None else due_at - 500 + at)
 
 
 @pytest.mark.parametrize("is_due", [False, True])
 def test_a_daemon_that_has_just_begun_delays_only_what_is_due_already(lab, attention, is_due):
-    node = billed(lab, lab.add(REST))
-    lab.minute(IDLE_MINUTES)
-    due_at = lab.course(node).due_at
-    assert due_at is not None
+    _, due_at = idle_node(lab)
     holds = (RailHold(Rail.START, "it has not read every metric yet", 0),)
-    with lab.units() as unit:
-        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=holds))
+    hold_cleanup(lab, holds=holds)
     lab.clock.now = due_at if is_due else due_at - 1
     (entry,) = attention.read_agenda().next
     assert entry.at == (None if is_due else due_at)
@@ -122,14 +129,10 @@ def test_a_daemon_that_has_just_begun_delays_only_what_is_due_already(lab, atten
 
 @pytest.mark.parametrize("is_held", [False, True])
 def test_an_idle_node_ends_when_its_turn_comes(lab, attention, is_held):
-    node = billed(lab, lab.add(REST))
-    lab.minute(IDLE_MINUTES)
-    due_at = lab.course(node).due_at
-    assert due_at is not None
+    node, due_at = idle_node(lab)
     turn = Waiting(node.id, Rail.HOUR, 1, due_at + 900)
     holds = (RailHold(Rail.START, "it began just now", 0, due_at + 60),) if is_held else ()
-    with lab.units() as unit:
-        unit.cleanups.save(replace(unit.cleanups.get("lab"), waiting=(turn,), holds=holds))
+    hold_cleanup(lab, waiting=(turn,), holds=holds)
     (entry,) = attention.read_agenda().next
     assert entry.at == due_at + (60 if is_held else 900)
     waits = " when its turn comes, as the cleanup ends few nodes at a time"
