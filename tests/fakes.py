@@ -323,8 +323,10 @@ class LeaseChecks:
 
         with patch.object(Leases, "is_held", noted):
             self.is_on = True
-            yield
-        self.is_on = False
+            try:
+                yield
+            finally:
+                self.is_on = False
 
     def use(self, command: str) -> None:
         """A command goes out. Fails unless the lease was looked at for it."""

@@ -75,9 +75,8 @@ def test_slots_of_two_incarnations_are_joined_and_unknown_replaces_nothing():
     assert joined.values[Kind.CPU][:3] == [5.0, 4.0, None]
 
 
-def test_bands_of_work_rest_and_unknown_look_different_and_are_told_in_words(
-    lab: Lab, caller: TestClient
-) -> None:
+def show_signals(lab: Lab, caller: TestClient) -> str:
+    """The signals of a node of whose last hours some values are known, as its page shows them."""
     node_id = watch(lab, State.NOTIFIED)
     hour = ActivityHour(
         *(node_id, 1, NOON - 2 * HOUR, "BBBIII......"),
@@ -85,7 +84,13 @@ def test_bands_of_work_rest_and_unknown_look_different_and_are_told_in_words(
     )
     with lab.units() as unit:
         unit.idle_rollups.save([hour])
-    shown = section_of(caller.get(f"/nodes/{node_id}").text, "signals")
+    return section_of(caller.get(f"/nodes/{node_id}").text, "signals")
+
+
+def test_bands_of_work_rest_and_unknown_look_different_and_are_told_in_words(
+    lab: Lab, caller: TestClient
+) -> None:
+    shown = show_signals(lab, caller)
     assert "Of 2 h 35 min: unknown 2 h 5 min, active 15 min, quiet 15 min." in shown
     bands = re.findall(
         r'class="span-(\w+)" x="[^"]*" width="([^"]*)"[^>]*url\(#look-(\w+)\)', shown
@@ -104,14 +109,7 @@ def test_bands_of_work_rest_and_unknown_look_different_and_are_told_in_words(
 def test_each_value_of_a_chart_is_read_with_the_keyboard_and_in_a_table(
     lab: Lab, caller: TestClient
 ) -> None:
-    node_id = watch(lab, State.NOTIFIED)
-    hour = ActivityHour(
-        *(node_id, 1, NOON - 2 * HOUR, "BBBIII......"),
-        {Kind.DUTY_CYCLE: [97.0, None, *[1.0] * 10], Kind.NETWORK: [5e6] * 12},
-    )
-    with lab.units() as unit:
-        unit.idle_rollups.save([hour])
-    shown = section_of(caller.get(f"/nodes/{node_id}").text, "signals")
+    shown = show_signals(lab, caller)
     duty, network = re.findall(r'<svg class="signal-chart".*?</details>', shown, re.DOTALL)
     for chart, name in ((duty, "Duty cycle"), (network, "Network")):
         assert f'role="group" aria-label="{name}: highest' in chart
