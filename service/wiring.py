@@ -58,7 +58,7 @@ from service.controllers.base import Controller
 from service.controllers.budgets.budgets import BudgetController
 from service.controllers.budgets.forecasts import ForecastsController
 from service.controllers.budgets.notifications import DeliveryController
-from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.idle import IdleController, IdleSettings
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import Start, TelemetryReader, on_a_thread
 from service.controllers.inventory.audit_log import EvidenceController
@@ -68,7 +68,7 @@ from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.orphans.orphans import GarbageController
+from service.controllers.orphans.orphans import OrphanController
 from service.controllers.prices import PricesController
 from service.daemon.daemon import Daemon
 from service.dashboard.routes import add_dashboard
@@ -90,7 +90,7 @@ from service.outbound import dial
 from service.settings import Settings
 from service.store.engine import make_engine, set_clock
 from service.store.migrate import check_migrated
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.probe import DatabaseProbe
 from service.store.unit import Units
 
@@ -102,7 +102,7 @@ class Foundation:
     settings: Settings
     engine: Engine
     units: Units
-    prices: PriceShelf
+    prices: PriceBookCache
     clock: Clock
 
 
@@ -141,7 +141,7 @@ def open_foundation(
     units = Units(engine)
     with units() as unit:
         unit.leases.try_to_write()
-    return Foundation(settings, engine, units, PriceShelf(), clock)
+    return Foundation(settings, engine, units, PriceBookCache(), clock)
 
 
 def build_services(base: Foundation, timekeeper: Timekeeper | None = None) -> Services:
@@ -214,9 +214,9 @@ def build_idle_controller(
     overlap = mode.times.telemetry + mode.times.period
     reader = TelemetryReader(cloud.monitoring, base.clock, overlap, pacing.start)
     reports = ReportReader(cloud.tpus, base.clock, mode.times, pacing.start)
-    manners = IdleManners(mode.times, mode.ceiling, pacing.monotonic, reports, is_shrunk)
+    idle = IdleSettings(mode.times, mode.ceiling, pacing.monotonic, reports, is_shrunk)
     acts = DaemonActs(base.settings.public_url, mode.times)
-    return IdleController(base.units, base.prices, base.clock, reader, acts, manners)
+    return IdleController(base.units, base.prices, base.clock, reader, acts, idle)
 
 
 def build_budget_service(
@@ -393,8 +393,8 @@ def build_controllers(
     """The controllers by their period in seconds."""
     settings, pacing = base.settings, pacing or Pacing()
     shared = base.units, cloud.tpus, base.prices, base.clock
-    manners = Installation(settings.install, settings.lifecycle_seconds)
-    garbage = GarbageController(*shared, Installation(settings.install, settings.inventory_seconds))
+    installation = Installation(settings.install, settings.lifecycle_seconds)
+    orphans = OrphanController(*shared, Installation(settings.install, settings.inventory_seconds))
     books = base.units, base.prices, base.clock
     costs = CostService(*books)
     forecaster = ForecastService(*books, costs)
@@ -404,15 +404,15 @@ def build_controllers(
         base.units, cloud.tpus, cloud.registry, requests, base.clock, settings.lifecycle_seconds
     )
     late = EvidenceController(base.units, cloud.tpus, cloud.audit_log, base.prices, base.clock)
-    steps = Steps(StepContext(*shared, manners))
+    steps = Steps(StepContext(*shared, installation))
     lifecycle = LifecycleController(*shared, steps)
     lifecycle.monotonic = steps.records.monotonic = pacing.monotonic
     if not pacing.has_threads:
         lifecycle.workers = jobs.workers = 1
     periods: dict[int, list[Controller]] = {}
     for period, controller in (
-        (settings.inventory_seconds, InventoryController(*shared, onlookers=(garbage,))),
-        (settings.inventory_seconds, garbage),
+        (settings.inventory_seconds, InventoryController(*shared, onlookers=(orphans,))),
+        (settings.inventory_seconds, orphans),
         (settings.inventory_seconds, late),
         (settings.lifecycle_seconds, lifecycle),
         (settings.lifecycle_seconds, jobs),
@@ -424,7 +424,7 @@ def build_controllers(
         (settings.lifecycle_seconds, delivery),
         (
             settings.idle_seconds,
-            build_idle_controller(base, cloud, pacing, garbage.is_shrunk),
+            build_idle_controller(base, cloud, pacing, orphans.is_shrunk),
         ),
         (settings.metering_seconds, ForecastsController(base.units, forecaster, base.clock)),
     ):

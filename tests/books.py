@@ -14,7 +14,7 @@ from service.domain.metering.reservation import Reservation
 from service.domain.metering.usage import start_usage, with_end
 from service.domain.nodes.node import Node, NodeState
 from service.domain.pricing.driver_vm import UserVm
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON
@@ -55,7 +55,7 @@ def reservation(units: Units, clock: Clock, **changes: Any) -> Reservation:
         team="infra",
         labels={"order": "4711"},
     )
-    service = ReservationService(units, PriceShelf(), clock, [factories.PROJECT])
+    service = ReservationService(units, PriceBookCache(), clock, [factories.PROJECT])
     return service.record(replace(base, **changes)).shown.reservation
 
 

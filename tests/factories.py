@@ -21,14 +21,14 @@ PROJECT = "lab"
 ZONE = "us-west4-a"
 
 
-def wish(**changes: Any) -> RequestedNode:
-    """A wish that will be granted: eight v5e chips in one zone."""
+def request(**changes: Any) -> RequestedNode:
+    """A request that will be granted: eight v5e chips in one zone."""
     base = RequestedNode(project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, team="vision")
     return replace(base, **changes)
 
 
 def spec(**changes: Any) -> NodeSpec:
-    """What that wish means."""
+    """What that request means."""
     base = NodeSpec(
         project=PROJECT,
         accelerator_type="v5litepod-8",

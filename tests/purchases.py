@@ -10,7 +10,7 @@ from service.domain.clock import Clock
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage, with_end
 from service.domain.nodes.node import Node, NodeState
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 
@@ -42,4 +42,4 @@ def metered(units: Units, clock: Clock) -> None:
     with units() as unit:
         lease = unit.leases.take(factories.PROJECT, "daemon", 3_600)
     assert lease is not None
-    MeteringController(units, PriceShelf(), clock).tick(lease)
+    MeteringController(units, PriceBookCache(), clock).tick(lease)

@@ -30,7 +30,7 @@ class RequestBodies:
     def parse_node(self, said: Mapping[str, object], key: str) -> tuple[RequestedNode, RequestKey]:
         """A request for a node, and its idempotency key."""
         body = _parse_body(NodeRequest, said)
-        return body.to_wish(), RequestKey(key, body.to_digest())
+        return body.to_request(), RequestKey(key, body.to_digest())
 
     def parse_caller(self, said: Mapping[str, object]) -> Caller:
         """The caller whose budgets an estimate is checked against."""

@@ -12,7 +12,7 @@ from service.domain.pricing.burn import BilledUnits, burn_of
 from service.domain.pricing.price_book import PriceBook, ReservedPrice
 from service.store.fleet_counts import COMING, FleetCount, OverdueDeletion, RunningCount
 from service.store.node_list import decode_parts
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.probe import DatabaseProbe
 from service.store.revisions import Revision
 from service.store.unit import Unit, Units
@@ -148,7 +148,7 @@ class HealthService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         projects: Sequence[str],
     ) -> None:

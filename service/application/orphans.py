@@ -22,7 +22,7 @@ from service.domain.orphans.orphan import (
     is_billed,
 )
 from service.domain.orphans.verdict import names_of
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 __all__ = ["Adopter", "OrphanKind", "OrphanService", "OrphanSum", "SeenOrphan"]
@@ -72,7 +72,7 @@ class OrphanService:
     requested here."""
 
     def __init__(
-        self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
+        self, units: Units, prices: PriceBookCache, clock: Clock, projects: Sequence[str]
     ) -> None:
         self._units = units
         self._prices = prices

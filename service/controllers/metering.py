@@ -13,7 +13,7 @@ from service.domain.errors import StaleVersion, StewardError
 from service.domain.lease import Lease
 from service.domain.metering.meter import Usage
 from service.domain.pricing.price_book import PriceBook
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 BATCH = 200
@@ -32,7 +32,7 @@ class MeteringController:
 
     name = "metering"
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
+    def __init__(self, units: Units, prices: PriceBookCache, clock: Clock) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock

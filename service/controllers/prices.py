@@ -13,7 +13,7 @@ from service.domain.lease import Lease
 from service.domain.money import format_usd
 from service.domain.pricing.feed import Change, find_changes
 from service.domain.pricing.skus import SkusRead, read_skus
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 
 log = structlog.get_logger()
@@ -31,7 +31,7 @@ class PricesController:
     name = "prices"
 
     def __init__(
-        self, units: Units, feed: PriceFeed, prices: PriceShelf, clock: Clock, every: int = DAY
+        self, units: Units, feed: PriceFeed, prices: PriceBookCache, clock: Clock, every: int = DAY
     ) -> None:
         self._units = units
         self._feed = feed

@@ -21,7 +21,7 @@ from service.domain.notifications.node_messages import recipients_of
 from service.domain.notifications.notification import About
 from service.domain.pricing.burn import BilledUnits, burn_of
 from service.domain.pricing.price_book import PriceBook, Sku
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit
 
 
@@ -79,7 +79,7 @@ class KnownFleet:
 def read_fleet(
     unit: Unit,
     project: str,
-    prices: PriceShelf,
+    prices: PriceBookCache,
     ceiling: Action,
     now: int,
     known: KnownFleet = KnownFleet(),
@@ -107,7 +107,7 @@ def read_fleet(
 
 
 def read_subject(
-    unit: Unit, node: Node, prices: PriceShelf, ceiling: Action, now: int
+    unit: Unit, node: Node, prices: PriceBookCache, ceiling: Action, now: int
 ) -> IdleSubject | None:
     """The subject of one node, as in `read_fleet`; None unless the node is READY and is to stay."""
     if node.state != NodeState.READY or node.asked is not Asked.PRESENT:
@@ -123,7 +123,7 @@ def _read_around(
     unit: Unit,
     project: str,
     courses: Mapping[str, WatchedNode],
-    prices: PriceShelf,
+    prices: PriceBookCache,
     ceiling: Action,
     now: int,
 ) -> _Around:

@@ -23,7 +23,7 @@ from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import PriceBook, Sku
 from service.store.fleet_counts import FAILING
 from service.store.json_columns import loads
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.prices import AGE, Prices
 from service.store.tables import node_labels, nodes
 
@@ -98,7 +98,7 @@ class NodeList:
         self._connection = connection
 
     def read_page(
-        self, only: NodeFilter, size: int, token: str, shelf: PriceShelf, now: int
+        self, only: NodeFilter, size: int, token: str, cache: PriceBookCache, now: int
     ) -> NodeListPage:
         """The newest nodes before `token`. Raises Rejected for an invalid token."""
         if token and not _ID.fullmatch(token):
@@ -118,32 +118,36 @@ class NodeList:
         else:
             rows = self._connection.execute(add_filters(statement, only), values).all()
         more = rows[size - 1][_ID_AT] if len(rows) > size else ""
-        book = self._read_book(rows, shelf)
-        return NodeListPage(_Clerk(book, now).to_json_array(rows[:size]), more)
+        book = self._read_book(rows, cache)
+        return NodeListPage(_NodeListWriter(book, now).to_json_array(rows[:size]), more)
 
-    def read_one(self, node_id: str, shelf: PriceShelf, now: int) -> bytes:
+    def read_one(self, node_id: str, cache: PriceBookCache, now: int) -> bytes:
         """One node; raises NotFound."""
         row = self._connection.execute(_ONE, {"id": node_id}).one_or_none()
         if row is None:
             raise NotFound(f"there is no node {node_id[:80]!r}")
-        return _Clerk(self._read_book([row], shelf), now).to_json_array([row])[1:-1].encode()
+        return (
+            _NodeListWriter(self._read_book([row], cache), now).to_json_array([row])[1:-1].encode()
+        )
 
-    def read_many(self, ids: Sequence[str], shelf: PriceShelf, now: int) -> list[dict[str, Any]]:
+    def read_many(
+        self, ids: Sequence[str], cache: PriceBookCache, now: int
+    ) -> list[dict[str, Any]]:
         """Nodes by id, in the order of the ids; unknown ids are left out."""
         rows = self._connection.execute(_SEVERAL, {"ids": ids}).all()
-        clerk = _Clerk(self._read_book(rows, shelf), now)
-        found = loads(clerk.to_json_array(rows), list[dict[str, Any]])
+        writer = _NodeListWriter(self._read_book(rows, cache), now)
+        found = loads(writer.to_json_array(rows), list[dict[str, Any]])
         by_id = {node["id"]: node for node in found}
         return [by_id[node_id] for node_id in ids if node_id in by_id]
 
-    def _read_book(self, rows: Sequence[Any], shelf: PriceShelf) -> PriceBook:
+    def _read_book(self, rows: Sequence[Any], cache: PriceBookCache) -> PriceBook:
         """The price book as of these rows; its age came with them."""
         if not rows:
-            return shelf.last
-        return shelf.get_book_at(rows[0][-1], Prices(self._connection))
+            return cache.last
+        return cache.get_book_at(rows[0][-1], Prices(self._connection))
 
 
-class _Clerk:
+class _NodeListWriter:
     """Adds the figures that grow to the view; looks up each price once for a page."""
 
     def __init__(self, book: PriceBook, now: int) -> None:

@@ -17,7 +17,7 @@ class HasPrices(Protocol):
     def prices(self) -> Prices: ...
 
 
-class PriceShelf:
+class PriceBookCache:
     """Caches the price book. Prices, discounts and reservations are only added (and reservations
     withdrawn once), so their number tells whether the book is current."""
 

@@ -45,7 +45,7 @@ from service.application.reconciliations import ReconciliationService
 from service.application.services import Services
 from service.domain.costs.focus import Account
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.probe import DatabaseProbe
 from service.store.unit import Units
 from tests import factories
@@ -78,7 +78,7 @@ def probe(engine: Engine) -> Iterator[DatabaseProbe]:
 @pytest.fixture
 def services(units: Units, clock: HandClock, probe: DatabaseProbe) -> Services:
     """What the API is built on."""
-    shared = units, PriceShelf(), clock
+    shared = units, PriceBookCache(), clock
     projects = [factories.PROJECT]
     return Services(
         nodes=NodeService(*shared, projects),

@@ -111,10 +111,10 @@ class House:
         self.followers = LogFollowers(self.service, lambda: self.timeline.now, self.timeline.sleep)
 
     def submit(self) -> str:
-        wish = RequestedNode(
+        request = RequestedNode(
             accelerator_type="v5litepod-8", zone="us-west4-a", framework=Framework.JAX
         )
-        wanted = Submission(JobSpec("lab/jax:7"), node_request=wish)
+        wanted = Submission(JobSpec("lab/jax:7"), node_request=request)
         return self.services.jobs.submit(wanted).shown.job.id
 
     def end(self, job_id: str, tail: str = "") -> None:

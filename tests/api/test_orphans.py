@@ -154,7 +154,7 @@ def test_asking_for_the_end_twice_is_asking_once(client, there, kept, clock):
     assert kept(orphan_id) == before
 
 
-def test_a_wish_of_ours_becomes_one_of_the_caller(client, there, kept):
+def test_a_request_of_ours_becomes_one_of_the_caller(client, there, kept):
     orphan_id = there(orphan(wanted="delete", asked_by=STEWARD, next_try_at=NOON + 300, tries=4))
     assert post(client, orphan_id, "delete").status_code == 202
     one = kept(orphan_id)

@@ -47,7 +47,7 @@ def refused(client, answer, status=422):
         ({"project": "theirs"}, "rejected", "projects", "lab"),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_answered_with_what_can(
+def test_a_request_that_cannot_be_granted_is_answered_with_what_can(
     client, changes, slug, fact, holds
 ):
     problem = refused(client, client.post("/v1/nodes", json=WISH | changes))

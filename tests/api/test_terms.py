@@ -11,7 +11,7 @@ from service.application.cleanup.policies import PolicyService
 from service.application.nodes.nodes import NodeService
 from service.domain.budgets.budget import OnExceeded
 from service.domain.idle.policy import Action
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.controllers.budgeting import HOURLY
 from tests.hands import NOON
@@ -59,8 +59,8 @@ def set_mode(services, units, clock):
 
     def set_mode(ceiling):
         mode = IdleMode(ceiling)
-        policies = PolicyService(units, PriceShelf(), clock, [factories.PROJECT], mode)
-        nodes = NodeService(units, PriceShelf(), clock, [factories.PROJECT], ceiling=ceiling)
+        policies = PolicyService(units, PriceBookCache(), clock, [factories.PROJECT], mode)
+        nodes = NodeService(units, PriceBookCache(), clock, [factories.PROJECT], ceiling=ceiling)
         object.__setattr__(services, "policies", policies)
         object.__setattr__(services, "nodes", nodes)
 

@@ -21,13 +21,13 @@ from service.domain.errors import Conflict
 from service.domain.idempotency import RequestKey
 from service.domain.metering.reservation import Reservation
 from service.domain.pricing.discounts import Discount
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON, HandClock
 
 T = TypeVar("T")
-Shared = tuple[Units, PriceShelf, HandClock]
+Shared = tuple[Units, PriceBookCache, HandClock]
 CALLERS = 8
 
 
@@ -53,7 +53,7 @@ def at_once(tell: Callable[[int], T]) -> list[T]:
 
 @pytest.fixture
 def shared(units) -> Shared:
-    return units, PriceShelf(), HandClock()
+    return units, PriceBookCache(), HandClock()
 
 
 @pytest.mark.concurrent
@@ -104,8 +104,8 @@ def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_nam
     shared: Shared, turn
 ):
     service = NodeService(*shared, [factories.PROJECT])
-    wish = factories.wish(name="trainer")
-    told = at_once(lambda _: service.request(wish, key=RequestKey(f"k-{turn}", "body")))
+    request = factories.request(name="trainer")
+    told = at_once(lambda _: service.request(request, key=RequestKey(f"k-{turn}", "body")))
     assert len({one.node.id for one in told}) == 1
     assert sum(one.created for one in told) == 1
 
@@ -113,10 +113,10 @@ def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_nam
 def test_a_name_that_somebody_else_has_is_taken_with_a_key_as_well(shared: Shared):
     nodes = NodeService(*shared, [factories.PROJECT])
     budgets = BudgetService(*shared, CostService(*shared))
-    nodes.request(factories.wish(name="trainer"))
+    nodes.request(factories.request(name="trainer"))
     budgets.create(factories.budget())
     with pytest.raises(Conflict, match="trainer"):
-        nodes.request(factories.wish(name="trainer"), key=RequestKey("k", "body"))
+        nodes.request(factories.request(name="trainer"), key=RequestKey("k", "body"))
     with pytest.raises(Conflict, match="vision monthly"):
         budgets.create(factories.budget(), RequestKey("k", "body"))
 

@@ -38,7 +38,7 @@ def client(house: JobHouse) -> Iterator[TestClient]:
 
 
 def submit(house: JobHouse, **changes: Any) -> Job:
-    wanted = factories.wish(name="spotty", provisioning_model="spot")
+    wanted = factories.request(name="spotty", provisioning_model="spot")
     return house.jobs.submit(node_request=wanted, **changes)
 
 

@@ -13,7 +13,7 @@ from service.application.retries import LONGEST_PAUSE, TRIES, iter_tries, run_wi
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.metering.attribution import Reattribution
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit
 from tests import factories
 from tests.hands import NOON, HandClock
@@ -23,8 +23,8 @@ CALLERS, CHANGES = 10, 50
 
 @pytest.mark.concurrent
 def test_fifty_changes_of_one_node_at_once_are_all_made(units):
-    service = NodeService(units, PriceShelf(), HandClock(), [factories.PROJECT])
-    node = service.request(factories.wish(labels={})).node
+    service = NodeService(units, PriceBookCache(), HandClock(), [factories.PROJECT])
+    node = service.request(factories.request(labels={})).node
 
     def label(number: int) -> None:
         service.reattribute(node.id, Reattribution(labels={f"by-{number}": "x"}))

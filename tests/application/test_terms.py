@@ -14,19 +14,19 @@ from service.domain.idle.terms import TermsChange
 from service.domain.metering.attribution import Reattribution
 from service.domain.nodes.node import IdlePolicy
 from tests import factories
-from tests.controllers.budgeting import HOURLY, Purse, lasting
-from tests.store.given import Shelf
+from tests.controllers.budgeting import HOURLY, BudgetedLab, lasting
+from tests.store.given import GivenPrices
 
 OWN = IdlePolicy(600, 60, "delete", ("no_progress",))
 
 
 @pytest.fixture
 def nodes(units, clock):
-    return NodeService(units, Shelf(), clock, [factories.PROJECT], least_idle=600)
+    return NodeService(units, GivenPrices(), clock, [factories.PROJECT], least_idle=600)
 
 
 def test_terms_are_read_as_they_were_written(nodes):
-    node = nodes.request(factories.wish()).node
+    node = nodes.request(factories.request()).node
     change = NodeChange(Reattribution(owner="grace"), TermsChange(OWN, HOUR))
     after = nodes.update(node.id, change, actor="ada")
     assert nodes.get(node.id) == after
@@ -38,32 +38,32 @@ def test_terms_are_read_as_they_were_written(nodes):
 
 
 def test_the_least_idle_time_is_that_of_the_settings(nodes):
-    node = nodes.request(factories.wish(idle=OWN)).node
+    node = nodes.request(factories.request(idle=OWN)).node
     with pytest.raises(Rejected, match="the least is 600 s"):
         nodes.update(node.id, NodeChange(terms=TermsChange(IdlePolicy(599))))
     with pytest.raises(Rejected, match="the least is 600 s"):
-        nodes.request(factories.wish(idle=IdlePolicy(599)))
+        nodes.request(factories.request(idle=IdlePolicy(599)))
 
 
 def test_a_change_that_a_budget_refuses_leaves_nothing(units, clock):
-    purse = Purse(units, clock)
-    budget = purse.budget(amount=2 * HOURLY + ROUNDING)
-    node = purse.up(purse.ask(ttl_seconds=lasting(HOUR)))
-    before = purse.held(budget)
+    budgeted = BudgetedLab(units, clock)
+    budget = budgeted.budget(amount=2 * HOURLY + ROUNDING)
+    node = budgeted.up(budgeted.ask(ttl_seconds=lasting(HOUR)))
+    before = budgeted.held(budget)
     change = NodeChange(Reattribution(owner="grace"), TermsChange(OWN, lasting(3 * HOUR)))
     with pytest.raises(BudgetExceeded):
-        purse.nodes.update(node.id, change)
-    assert purse.node(node) == node
-    assert purse.room(budget).held.total == before
-    purse.nodes.update(node.id, NodeChange(terms=TermsChange(OWN, lasting(2 * HOUR))))
-    assert purse.room(budget).held.total == before + HOURLY
-    purse.nodes.update(node.id, NodeChange(terms=TermsChange(OWN, lasting(HOUR))))
-    assert purse.room(budget).held.total == before
+        budgeted.nodes.update(node.id, change)
+    assert budgeted.node(node) == node
+    assert budgeted.room(budget).held.total == before
+    budgeted.nodes.update(node.id, NodeChange(terms=TermsChange(OWN, lasting(2 * HOUR))))
+    assert budgeted.room(budget).held.total == before + HOURLY
+    budgeted.nodes.update(node.id, NodeChange(terms=TermsChange(OWN, lasting(HOUR))))
+    assert budgeted.room(budget).held.total == before
 
 
 @pytest.mark.concurrent
 def test_of_two_who_saw_the_same_version_one_writes(nodes):
-    node = nodes.request(factories.wish()).node
+    node = nodes.request(factories.request()).node
 
     def write(seconds):
         try:

@@ -19,7 +19,7 @@ from service.domain.clock import HOUR, precise_clock, wall_clock
 from service.domain.database_clock import AgreedClock
 from service.domain.errors import StoreUnavailable
 from service.settings import Settings
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.wiring import build_services, open_foundation
 from tests import factories
 
@@ -28,8 +28,8 @@ from tests import factories
 def test_what_a_caller_asks_for_is_written_at_the_databases_time(units, wrong):
     clock = AgreedClock(own=lambda: precise_clock() + wrong)
     Timekeeper(units, clock).set_clock()
-    nodes = NodeService(units, PriceShelf(), clock, [factories.PROJECT])
-    node = nodes.request(factories.wish()).node
+    nodes = NodeService(units, PriceBookCache(), clock, [factories.PROJECT])
+    node = nodes.request(factories.request()).node
     assert abs(node.created_at - wall_clock()) <= 1
     assert abs((nodes.delete(node.id).delete_requested_at or 0) - wall_clock()) <= 1
 

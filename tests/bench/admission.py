@@ -20,7 +20,7 @@ from service.domain.nodes.node import NodeState
 from service.store import tables
 from service.store.engine import make_engine
 from service.store.json_columns import dumps
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 from tests import factories
 from tests.bench.figure import Figure
@@ -75,7 +75,7 @@ def _set(units: Units, tz: str, scope: Scope) -> None:
 
 
 def _admit(units: Units) -> float:
-    prices = PriceShelf()
+    prices = PriceBookCache()
     node = factories.node(labels={"run": "7"}, ttl_seconds=HOUR, created_at=NOW)
     took = 0.0
     try:

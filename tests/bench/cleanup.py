@@ -19,7 +19,7 @@ from sqlalchemy import update
 from service.application.cleanup.daemon import DaemonActs
 from service.cloud.google.telemetry import GoogleTelemetry
 from service.cloud.ports import Sample
-from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.idle import IdleController, IdleSettings
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.idle.assess import IdleTimes
@@ -27,7 +27,7 @@ from service.domain.idle.policy import Action
 from service.domain.idle.signals.signal import MONITORED, Kind
 from service.domain.nodes.node import IdlePolicy, NodeState, Place
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.tables import leases
 from service.store.unit import Units
 from tests import factories
@@ -141,11 +141,11 @@ def _measure(kind: str) -> list[Figure]:
         reports = ReportReader(cloud, clock, IdleTimes(), at_once)
         controller = IdleController(
             units,
-            PriceShelf(),
+            PriceBookCache(),
             clock,
             TelemetryReader(telemetry, clock, 300, at_once),
             DaemonActs(),
-            IdleManners(IdleTimes(), Action.DELETE, lambda: float(clock()), reports),
+            IdleSettings(IdleTimes(), Action.DELETE, lambda: float(clock()), reports),
         )
         with units() as unit:
             lease = unit.leases.take("lab", "bench", 36_000)

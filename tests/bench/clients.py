@@ -152,7 +152,7 @@ class Load:
 
 
 def _drawn(luck: random.Random, own: list[str]) -> tuple[str, str, object]:
-    wish = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
+    request = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
     if own and luck.random() < 0.2:
         return "DELETE", f"/v1/nodes/{own.pop()}", None
     if own and luck.random() < 0.2:
@@ -168,7 +168,7 @@ def _drawn(luck: random.Random, own: list[str]) -> tuple[str, str, object]:
             ("GET", "/v1/budgets", None),
             ("GET", "/v1/costs", None),
             ("POST", "/v1/estimates", {"accelerator_type": "v5litepod-8"}),
-            ("POST", "/v1/nodes", wish),
+            ("POST", "/v1/nodes", request),
         ]
     )
 

@@ -18,7 +18,7 @@ from service.domain.ids import new_id
 from service.domain.pricing.shipped_prices import embedded_prices
 from service.store import tables
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 from tests.bench.figure import Figure, wall
@@ -42,7 +42,7 @@ def measure() -> list[Figure]:
         fill(engine)
         gc.collect()
         service = ExportService(
-            Units(engine), PriceShelf(), lambda: START, Account.from_settings("", "bench")
+            Units(engine), PriceBookCache(), lambda: START, Account.from_settings("", "bench")
         )
         rows = _export(service, HOURS)
         taken = wall(3, lambda: _export(service, HOURS))

@@ -20,11 +20,11 @@ from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
-from service.controllers.orphans.orphans import GarbageController
+from service.controllers.orphans.orphans import OrphanController
 from service.domain.clock import wall_clock
 from service.domain.nodes.node import Node, Place
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.tables import nodes
 from service.store.unit import Units
 from tests import factories
@@ -77,14 +77,14 @@ class _House:
 
     def __init__(self, engine: Engine, cloud: GoogleTpus, fleet: list[Node]) -> None:
         self.cloud, units = cloud, Units(engine)
-        shared = units, cloud, PriceShelf(), wall_clock
+        shared = units, cloud, PriceBookCache(), wall_clock
         with units() as unit:
             lease = unit.leases.take(factories.PROJECT, "bench", 3_600)
             for node in fleet:
                 unit.nodes.add(node)
         assert lease is not None
         self._lease = lease
-        self._garbage = GarbageController(*shared, Installation("bench", 15))
+        self._garbage = OrphanController(*shared, Installation("bench", 15))
         self._inventory = InventoryController(*shared, onlookers=(self._garbage,))
         self._lifecycle = LifecycleController(
             *shared, Steps(StepContext(*shared, Installation("bench", 5)))

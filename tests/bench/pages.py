@@ -34,7 +34,7 @@ from service.domain.money import NANOS
 from service.domain.nodes.node import Node, NodeState
 from service.domain.pricing.price_book import Sku
 from service.settings import Settings
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 from tests import factories
 from tests.bench.figure import Figure
@@ -217,12 +217,12 @@ async def _page(app: Any, path: str) -> bytes:
 
 def _fill(units: Units, engine: Engine, fleet: Fleet) -> None:
     """Budgets, and nodes with all that the ledger says of them."""
-    shelf, luck = PriceShelf(), random.Random(7)
+    cache, luck = PriceBookCache(), random.Random(7)
     number_of_nodes = fleet.live + fleet.ended
     for first in range(0, number_of_nodes, AT_ONCE):
         with units() as unit:
             for number in range(first, min(first + AT_ONCE, number_of_nodes)):
-                _run(unit, shelf, number, luck, fleet)
+                _run(unit, cache, number, luck, fleet)
     with units() as unit:
         for budget in _budgets():
             unit.budgets.add(budget)
@@ -253,7 +253,7 @@ def _budgets() -> Iterator[Any]:
     )
 
 
-def _run(unit: Unit, shelf: PriceShelf, number: int, luck: random.Random, fleet: Fleet) -> None:
+def _run(unit: Unit, cache: PriceBookCache, number: int, luck: random.Random, fleet: Fleet) -> None:
     """A node, its usage, and every hour of it in the ledger."""
     live = number < fleet.live
     start = NOW - luck.randrange(HOUR, 8 * DAY if live else fleet.days * DAY)
@@ -279,7 +279,7 @@ def _run(unit: Unit, shelf: PriceShelf, number: int, luck: random.Random, fleet:
         dirty=not live,
     )
     usage = unit.usage.save(usage)
-    post_usage(unit, usage, shelf.get_book(unit), NOW if end is None else end)
+    post_usage(unit, usage, cache.get_book(unit), NOW if end is None else end)
     if live:
         unit.holds.save(Hold(node.id, 40 * NANOS, node.spec.ttl_seconds), start)
 

@@ -19,13 +19,13 @@ from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.orphans.orphans import GarbageController
+from service.controllers.orphans.orphans import OrphanController
 from service.daemon.daemon import Daemon
 from service.daemon.leaseholder import LEASE_SECONDS
 from service.domain.clock import wall_clock
 from service.domain.nodes.node import Node, NodeState
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 from tests.bench.figure import Figure
@@ -143,9 +143,9 @@ def _fill(units: Units, clouds: Clouds, projects: Sequence[str]) -> dict[str, li
 def _daemon(
     units: Units, clouds: Any, projects: Sequence[str], address: str, renewed: list[float]
 ) -> Daemon:
-    prices = PriceShelf()
+    prices = PriceBookCache()
     shared = units, clouds, prices, wall_clock
-    garbage = GarbageController(*shared, Installation("bench", INVENTORY))
+    garbage = OrphanController(*shared, Installation("bench", INVENTORY))
     lifecycle = LifecycleController(
         *shared, Steps(StepContext(*shared, Installation("bench", LIFECYCLE)))
     )
@@ -185,7 +185,7 @@ def _round(
     number: int,
 ) -> float:
     """Seconds after which the last deletion was sent, of one in each project."""
-    service = NodeService(units, PriceShelf(), wall_clock, projects)
+    service = NodeService(units, PriceBookCache(), wall_clock, projects)
     asked = {}
     for project in projects:
         node = fleet[project][number]

@@ -20,7 +20,7 @@ from service.domain.money import half_even
 from service.domain.time_window import Granularity, midnight_of
 from service.store import tables
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.bench.figure import Figure, wall
 from tests.databases import fresh_database
@@ -61,7 +61,7 @@ def measure() -> list[Figure]:
         gc.freeze()  # what this measurement itself holds is not the service's to walk through
         units = Units(engine)
         rebuilt = wall(1, lambda: _rebuild(units))
-        service = CostService(units, PriceShelf(), lambda: START + 365 * DAY)
+        service = CostService(units, PriceBookCache(), lambda: START + 365 * DAY)
         question = CostQuestion(window=YEAR, aggregate=("team",))
         report = service.report(question)
         wrong = _off(report, _by_day(truth, UTC))

@@ -119,7 +119,7 @@ def test_what_is_no_id_is_refused_with_where_to_find_it(api):
     assert api.calls == []
 
 
-def test_a_wish_that_cannot_fit_is_told_with_where_it_might(api):
+def test_a_request_that_cannot_fit_is_told_with_where_it_might(api):
     problem = {
         "type": "urn:tpu-steward:problem:quota-too-small",
         "detail": "v6e-8 (spot) fits no quota: us-east5-a cannot hold 8 chips",

@@ -19,11 +19,11 @@ from service.domain.budgets.budget import Budget, OnExceeded
 from service.domain.idle.policy import Recipient
 from service.domain.nodes.node import Node, NodeState
 from service.domain.notifications.notification import Channel, Notification
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 from tests.hands import HandClock
-from tests.store.given import Shelf
+from tests.store.given import GivenPrices
 
 HOOK = {"webhook": "https://hooks.example.com/x", "secret": "a secret of some length"}
 """Whom a budget tells."""
@@ -37,13 +37,15 @@ def lasting(seconds: int) -> int:
     return seconds - OVERRUN_SECONDS
 
 
-class Purse:
+class BudgetedLab:
     """Whoever asks for nodes here pays for them."""
 
-    def __init__(self, units: Units, clock: HandClock, prices: PriceShelf | None = None) -> None:
+    def __init__(
+        self, units: Units, clock: HandClock, prices: PriceBookCache | None = None
+    ) -> None:
         self.units = units
         self.clock = clock
-        self.prices = Shelf() if prices is None else prices
+        self.prices = GivenPrices() if prices is None else prices
         shared = units, self.prices, clock
         self.costs = CostService(*shared)
         self.nodes = NodeService(*shared, [factories.PROJECT])
@@ -64,7 +66,7 @@ class Purse:
 
     def ask(self, **changes: Any) -> Node:
         """Someone asks for a node."""
-        return self.nodes.request(factories.wish(**changes)).node
+        return self.nodes.request(factories.request(**changes)).node
 
     def up(self, node: Node) -> Node:
         """The node is READY from now on, and costs money."""
@@ -132,14 +134,14 @@ class Post:
         return self.partly
 
 
-def deliver(purse: Purse, post: Post | None = None) -> None:
+def deliver(budgeted: BudgetedLab, post: Post | None = None) -> None:
     """What waits to be told is sent, or tried."""
     messengers = {Channel.WEBHOOK: post or Post()}
-    DeliveryController(purse.units, messengers, purse.clock).tick(purse.lease)
+    DeliveryController(budgeted.units, messengers, budgeted.clock).tick(budgeted.lease)
 
 
-def told(purse: Purse, budget: Budget) -> list[dict[str, Any]]:
+def told(budgeted: BudgetedLab, budget: Budget) -> list[dict[str, Any]]:
     """The messages about a budget, the earliest first."""
-    with purse.units.reading() as unit:
+    with budgeted.units.reading() as unit:
         found = unit.notifications.list_newest(budget.id, 100)
     return [json.loads(one.body) for one in reversed(found)]

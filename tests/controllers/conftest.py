@@ -21,10 +21,10 @@ from service.controllers.metering import MeteringController
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node, NodeState
 from service.domain.nodes.placement import Placement
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
-from tests.controllers.budgeting import Post, Purse
+from tests.controllers.budgeting import BudgetedLab, Post
 from tests.fakes import LEASE_CHECKS, FakeCloud, FakeHistory, OutsideTransactions
 from tests.hands import HandClock
 
@@ -45,7 +45,7 @@ class Lab:
     def start_daemon(self, holder: str) -> None:
         """A daemon begins, with nothing in its memory; an earlier one's lease is over."""
         outside: Any = OutsideTransactions(self.cloud, self.engine)
-        prices = PriceShelf()
+        prices = PriceBookCache()
         shared = self.units, outside, prices, self.clock
         with self.units() as unit:
             for project in (factories.PROJECT,):
@@ -68,7 +68,7 @@ class Lab:
 
     def ask(self, **changes: Any) -> Node:
         """Someone asks for a node."""
-        return self.nodes.request(factories.wish(**changes)).node
+        return self.nodes.request(factories.request(**changes)).node
 
     def tick(self, seconds: int = 5) -> None:
         """Time passes, and every controller has its turn."""
@@ -104,7 +104,7 @@ class Lab:
         """The one who asks the cloud's log, of a daemon that has just begun."""
         cloud: Any = OutsideTransactions(self.cloud, self.engine)
         history: Any = OutsideTransactions(log, self.engine)  # type: ignore[arg-type]
-        return EvidenceController(self.units, cloud, history, PriceShelf(), self.clock)
+        return EvidenceController(self.units, cloud, history, PriceBookCache(), self.clock)
 
     def grant(self) -> None:
         """What is in the queue waits, is granted, and comes up, a look at each."""
@@ -148,9 +148,9 @@ def lab(units: Units, engine: Engine, clock: HandClock) -> Lab:
 
 
 @pytest.fixture
-def purse(units: Units, clock: HandClock) -> Purse:
+def budgeted(units: Units, clock: HandClock) -> BudgetedLab:
     """Nodes and budgets, and who looks after them."""
-    return Purse(units, clock)
+    return BudgetedLab(units, clock)
 
 
 @pytest.fixture

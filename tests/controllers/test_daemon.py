@@ -21,7 +21,7 @@ from service.domain.clock import HOUR, precise_clock, wall_clock
 from service.domain.database_clock import AgreedClock
 from service.domain.errors import CloudUnavailable, StoreUnavailable
 from service.domain.lease import Lease
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 from tests import factories
 from tests.controllers.conftest import Lab
@@ -68,7 +68,7 @@ class Other:
 
 
 def _shared(lab: Lab) -> Any:
-    return lab.units, lab.cloud, PriceShelf(), lab.clock
+    return lab.units, lab.cloud, PriceBookCache(), lab.clock
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from service.domain.errors import CloudUnavailable, NotAllowed
 from service.domain.evidence.audit_log import PATIENCE
 from service.domain.money import NANOS
 from service.domain.nodes.node import Asked, NodeState
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.fakes import FakeHistory
@@ -75,7 +75,7 @@ def test_hours_that_a_lost_node_did_not_run_cost_no_other_its_life(
     other = lab.up(name="other")
     lost_one = lab.up(name="lost", provisioning_model=ProvisioningModel.SPOT)
     path = lost_one.place.path
-    shared = lab.units, PriceShelf(), lab.clock
+    shared = lab.units, PriceBookCache(), lab.clock
     books = BudgetService(*shared, lab.costs)
     wanted = factories.budget(amount=45 * NANOS, on_exceeded=OnExceeded.DELETE, grace_seconds=60)
     budget = books.create(wanted).shown.budget

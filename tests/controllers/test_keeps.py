@@ -16,7 +16,7 @@ from service.domain.nodes.keep import LABEL, TTL_HELD
 from service.domain.nodes.node import Asked, NodeState
 from service.domain.notifications.notification import About
 from service.store.nodes import Nodes
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests.hands import NOON
 
 KEEP = KeepOrder("a demo", for_seconds=4 * HOUR)
@@ -25,7 +25,7 @@ OVER = "its time to live has expired"
 
 @pytest.fixture
 def keeps(lab):
-    return KeepService(lab.units, PriceShelf(), lab.clock)
+    return KeepService(lab.units, PriceBookCache(), lab.clock)
 
 
 def told(lab, node):
@@ -129,7 +129,7 @@ def test_a_pause_is_answered_after_an_end_by_the_clock_that_began_before(lab, mo
     node = lab.up(ttl_seconds=60)
     with lab.units() as unit:
         unit.cleanups.save(unit.cleanups.get("lab"))
-    cleanup = CleanupService(lab.units, PriceShelf(), lab.clock, ["lab"], IdleMode())
+    cleanup = CleanupService(lab.units, PriceBookCache(), lab.clock, ["lab"], IdleMode())
     paused: list[Future[object]] = []
     save = Nodes.save
 

@@ -14,7 +14,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import StaleVersion
 from service.domain.nodes.node import Node, NodeState
 from service.store.nodes import KnownNode, Nodes
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.databases import wait_for_a_waiter
@@ -172,7 +172,7 @@ def test_missing_nodes_are_written_in_the_order_of_their_ids(lab: Lab) -> None:
         unit.nodes.save(replace(now, next_try_at=lab.clock() + 20))  # the other sleeps: it is woken
     for path in list(lab.cloud.nodes):
         lab.cloud.lose(path)
-    look = InventoryController(lab.units, lab.cloud, PriceShelf(), lab.clock)
+    look = InventoryController(lab.units, lab.cloud, PriceBookCache(), lab.clock)
     lab.clock.pass_(15)
     looking = Thread(target=look.tick, args=[lab.lease], daemon=True)
     with lab.units() as unit:

@@ -14,7 +14,7 @@ from service.domain.errors import LeaseLost
 from service.domain.metering.reservation import Reservation
 from service.domain.money import NANOS
 from service.domain.pricing.price_book import Sku
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.hands import NOON
@@ -28,7 +28,7 @@ ABSURD = 100_000 * NANOS
 
 
 def bought(lab: Lab, **changes):
-    service = ReservationService(lab.units, PriceShelf(), lab.clock, [factories.PROJECT])
+    service = ReservationService(lab.units, PriceBookCache(), lab.clock, [factories.PROJECT])
     return service.record(replace(FINE, **changes)).shown.reservation
 
 

@@ -14,7 +14,7 @@ from service.domain.metering.meter import Meter
 from service.domain.money import half_even
 from service.domain.nodes.node import NodeState
 from service.domain.time_window import Granularity
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests.controllers.conftest import Lab
 from tests.hands import NOON
 
@@ -133,7 +133,7 @@ def test_an_empty_ledger_that_is_written_from_the_last_beliefs_is_the_same(lab: 
     lab.tick(2 * HOUR)
     with lab.units.reading() as unit:
         usages = list(unit.usage.iter_overlapping(0, lab.clock() + DAY))
-        book, seen = PriceShelf().get_book(unit), set()
+        book, seen = PriceBookCache().get_book(unit), set()
         for usage in usages:
             last = unit.beliefs.list_by_usage(usage.id)[-1]
             start, end, end_lo = last.start_at, last.end_at, last.end_lo

@@ -17,7 +17,7 @@ from service.application.cleanup.keeps import KeepOrder, KeepService
 from service.application.cleanup.links import LinkService
 from service.application.orphans import Adopter
 from service.controllers.budgets.budgets import BudgetController
-from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.idle import IdleController, IdleSettings
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.budgets.budget import OnExceeded
@@ -35,7 +35,7 @@ from service.domain.jobs.job import Job, Phase
 from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeState
 from service.domain.orphans.orphan import orphan_id
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.tables import leases
 from service.store.unit import Units
 from tests import factories
@@ -80,7 +80,7 @@ class House(JobLab, Yard):
     def start_daemon(self, holder: str) -> None:
         super().start_daemon(holder)
         self.workers = FakeWorkers(self.clock)
-        shared = self.units, PriceShelf(), self.clock
+        shared = self.units, PriceBookCache(), self.clock
         books = BudgetService(*shared, self.costs, lambda *_: None)
         self.budgets = BudgetController(*shared, books)
         self.book = books
@@ -100,11 +100,11 @@ class House(JobLab, Yard):
         reports = ReportReader(workers, self.clock, TIMES, at_once)
         self.idle = IdleController(
             self.units,
-            PriceShelf(),
+            PriceBookCache(),
             self.clock,
             TelemetryReader(FakeTelemetry(self.clock), self.clock, 300, at_once),
             DaemonActs(times=TIMES),
-            IdleManners(TIMES, mode, lambda: float(self.clock()), reports),
+            IdleSettings(TIMES, mode, lambda: float(self.clock()), reports),
         )
 
     def at_rest(self, **changes: Any) -> Node:
@@ -303,7 +303,7 @@ def end_by_google(house: House, held_by: str) -> str:
 
 
 def end_by_job(house: House, held_by: str) -> str:
-    job, (worker,) = house.running(node_request=factories.wish(idle=DELETES))
+    job, (worker,) = house.running(node_request=factories.request(idle=DELETES))
     node = house.node_of(job)
     house.workers.add(node.cloud_id)
     HOLD["keep" if held_by == "job" else held_by](house, node)

@@ -10,7 +10,7 @@ import pytest
 from service.domain.clock import HOUR
 from service.domain.nodes.node import Node, NodeState
 from service.domain.pricing.price_book import PriceBook
-from service.store.pricebook import HasPrices, PriceShelf
+from service.store.pricebook import HasPrices, PriceBookCache
 from tests import factories
 from tests.controllers.conftest import Lab
 
@@ -47,17 +47,17 @@ def test_a_price_of_the_past_that_is_entered_while_seconds_are_posted_is_charged
     since = node.ready_at or 0
     prices = [factories.price(generation="v6e", region="asia-east1", effective_from=since)]
     entered: list[Future[object]] = []
-    book = PriceShelf.get_book
+    book = PriceBookCache.get_book
 
-    def meanwhile(shelf: PriceShelf, unit: HasPrices) -> PriceBook:
-        found = book(shelf, unit)
+    def meanwhile(cache: PriceBookCache, unit: HasPrices) -> PriceBook:
+        found = book(cache, unit)
         if prices:
             entered.append(pool.submit(lab.prices.add, prices.pop()))
             wait(entered, timeout=1)
         return found
 
     lab.clock.pass_(2 * HOUR - lab.clock() % HOUR)
-    monkeypatch.setattr(PriceShelf, "get_book", meanwhile)
+    monkeypatch.setattr(PriceBookCache, "get_book", meanwhile)
     act(lab, node)
     [one] = entered
     one.result()

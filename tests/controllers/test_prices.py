@@ -19,7 +19,7 @@ from service.domain.money import half_even
 from service.domain.pricing.discounts import Discount
 from service.domain.pricing.price_book import Price, PriceBook, Sku
 from service.domain.pricing.skus import COMPUTE_ENGINE, PriceTier, SkuFacts
-from service.store.pricebook import HasPrices, PriceShelf
+from service.store.pricebook import HasPrices, PriceBookCache
 from tests import factories
 from tests.controllers.conftest import Lab
 from tests.fakes import OutsideTransactions
@@ -73,7 +73,7 @@ def prices(lab: Lab, feed: FakeFeed) -> PricesController:
 
 def controller(lab: Lab, feed: FakeFeed, every: int = DAY) -> PricesController:
     outside: Any = OutsideTransactions(feed, lab.engine)  # type: ignore[arg-type]
-    return PricesController(lab.units, outside, PriceShelf(), lab.clock, every)
+    return PricesController(lab.units, outside, PriceBookCache(), lab.clock, every)
 
 
 def entered(lab: Lab) -> Sequence[Price]:
@@ -134,16 +134,16 @@ def test_a_gap_is_filled_by_the_list_or_by_hand_and_never_by_both(
     taiwan = {"description": "TpuV6e running in Taiwan", "regions": ("asia-east1",)}
     feed.found = [spot(3_000_000_000, NOON - 2 * DAY, usage_type="OnDemand", **taiwan)]
     manual = factories.price(generation="v6e", region="asia-east1", effective_from=NOON - DAY)
-    wanted, adds, book = [manual], list[Future[object]](), PriceShelf.get_book
+    wanted, adds, book = [manual], list[Future[object]](), PriceBookCache.get_book
 
-    def meanwhile(shelf: PriceShelf, unit: HasPrices) -> PriceBook:
-        found = book(shelf, unit)
+    def meanwhile(cache: PriceBookCache, unit: HasPrices) -> PriceBook:
+        found = book(cache, unit)
         if wanted:
             adds.append(pool.submit(lab.prices.add, wanted.pop()))
             wait(adds, timeout=1)
         return found
 
-    monkeypatch.setattr(PriceShelf, "get_book", meanwhile)
+    monkeypatch.setattr(PriceBookCache, "get_book", meanwhile)
     with ThreadPoolExecutor(1) as pool:
         prices.tick(lab.lease)
     with pytest.raises(Rejected, match="a price is known"):

@@ -24,7 +24,7 @@ from service.domain.nodes.node import NodeState
 from service.domain.pricing.price_book import Sku
 from service.domain.pricing.purchases import pool_of
 from service.domain.time_window import Granularity
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.controllers.budgeting import lasting
 from tests.hands import NOON
@@ -51,7 +51,7 @@ class Buyer:
 
     def __init__(self, lab):
         self.lab = lab
-        shared = lab.units, PriceShelf(), lab.clock
+        shared = lab.units, PriceBookCache(), lab.clock
         self.reservations = ReservationService(*shared, [factories.PROJECT])
         self.budgets = BudgetService(*shared, lab.costs)
         self.nodes = []
@@ -93,7 +93,7 @@ class Buyer:
                 one for one in unit.usage.list_by_node(usage.node_id) if one.id == usage.id
             )
             after = unit.usage.save(replace(before, **changes, dirty=True))
-            return post_usage(unit, after, PriceShelf().get_book(unit), self.lab.clock())
+            return post_usage(unit, after, PriceBookCache().get_book(unit), self.lab.clock())
 
     def lines(self, reservation):
         return self.reservations.list_ledger_lines(reservation.id, 0, 10_000)
@@ -168,7 +168,7 @@ def test_the_hour_waits_for_what_ran_in_it(buyer, lab):
     lab.clock.pass_(3 * HOUR)
     with lab.units(lab.lease) as unit:
         unit.usage.save(replace(usage, dirty=False, posted_until=NOON + HOUR))
-        book = PriceShelf().get_book(unit)
+        book = PriceBookCache().get_book(unit)
         post_unused(unit, unit.usage.get_purchase(one.id), book, lab.clock())
     assert {line.charge_end for line in buyer.lines(one)} == {NOON + HOUR}
 
@@ -182,7 +182,9 @@ def test_of_an_hour_that_is_not_known_to_its_end_nothing_is_posted(buyer, lab):
     buyer.runs(NOON + 1_200)
     lab.clock.pass_(2)
     with lab.units(lab.lease) as unit:
-        post_unused(unit, unit.usage.get_purchase(one.id), PriceShelf().get_book(unit), lab.clock())
+        post_unused(
+            unit, unit.usage.get_purchase(one.id), PriceBookCache().get_book(unit), lab.clock()
+        )
     assert buyer.lines(one) == []
     total = lab.costs.report(CostQuestion(EVER, step=Granularity.ALL)).total
     assert total == lab.costs.report(CostQuestion(EVER, step=Granularity.HOUR)).total
@@ -389,7 +391,7 @@ def test_a_team_that_did_not_buy_it_pays_for_what_it_uses_of_it(buyer, lab):
 
 
 def ahead(lab):
-    shared = lab.units, PriceShelf(), lab.clock
+    shared = lab.units, PriceBookCache(), lab.clock
     return ForecastService(*shared, CostService(*shared)).forecast_period({}).basis
 
 
@@ -416,7 +418,7 @@ def test_a_forecast_expects_no_launch_from_what_ran_in_it_for_days(buyer, lab):
     for day in range(10):
         buyer.runs(start=NOON + day * DAY, end=NOON + day * DAY + 8 * HOUR)
     lab.clock.pass_(10 * DAY)
-    shared = lab.units, PriceShelf(), lab.clock
+    shared = lab.units, PriceBookCache(), lab.clock
     found = ForecastService(*shared, CostService(*shared)).forecast_period({})
     assert found.basis.spent == 64 * CALENDAR * 240
     assert (found.launches.mid, found.basis.running) == (0, ())
@@ -429,7 +431,7 @@ def test_what_is_planned_is_in_the_forecast_before_it_begins(buyer, lab):
 
 
 def test_the_fleet_burns_what_was_bought_whether_it_is_used_or_not(buyer, lab):
-    health = HealthService(lab.units, PriceShelf(), lab.clock, [factories.PROJECT])
+    health = HealthService(lab.units, PriceBookCache(), lab.clock, [factories.PROJECT])
     buyer.record()
     assert (health.read_fleet().burn, health.read_fleet().unused) == (64 * CALENDAR, 64 * CALENDAR)
     buyer.runs(chips=8)
@@ -441,7 +443,7 @@ def test_the_fleet_burns_what_was_bought_whether_it_is_used_or_not(buyer, lab):
 
 
 def test_what_comes_on_reserved_capacity_adds_nothing(buyer, lab):
-    health = HealthService(lab.units, PriceShelf(), lab.clock, [factories.PROJECT])
+    health = HealthService(lab.units, PriceBookCache(), lab.clock, [factories.PROJECT])
     buyer.record()
     with lab.units() as unit:
         unit.nodes.add(factories.node(provisioning_model="reserved"))

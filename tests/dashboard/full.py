@@ -345,7 +345,7 @@ class _Filling:
         ]
         ids = [budgets.create(one).shown.budget.id for one in made]
         with suppress(BudgetExceeded):
-            self.lab.services.nodes.request(factories.wish(team="nobody"))
+            self.lab.services.nodes.request(factories.request(team="nobody"))
         return ids
 
     def _find_orphans(self) -> None:

@@ -16,7 +16,7 @@ from tests.fake_jobs import FakeLogs, Worker
 from tests.fakes import FakeCloud
 from tests.hands import HandClock
 
-FOUR_HOSTS = factories.wish(accelerator_type="v5litepod-16")
+FOUR_HOSTS = factories.request(accelerator_type="v5litepod-16")
 HOSTILE = "<script>alert(1)</script>\"'\n\u202egnp.exe\u2066"
 """Markup, quotes, a line break, and what turns the text around it."""
 
@@ -92,7 +92,7 @@ class JobHouse:
 
     def preempted_twice(self) -> Job:
         """Lost twice: after a checkpoint, and after having caught up; then it succeeds."""
-        wanted = factories.wish(name="spotty", provisioning_model="spot")
+        wanted = factories.request(name="spotty", provisioning_model="spot")
         job = self.jobs.submit(node_request=wanted, run_name="resnet-90", owner="ada")
         for step in (1_200, 2_400):
             worker = self.run(job)

@@ -53,7 +53,7 @@ from service.domain.nodes.placement import Outcome, Placement
 from service.domain.orphans.orphan import Orphan
 from service.domain.pricing.driver_vm import UserVm
 from service.domain.pricing.price_book import Sku
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.probe import DatabaseProbe
 from service.store.unit import Units
 from tests import factories
@@ -94,7 +94,7 @@ class Lab:
         projects: Sequence[str],
         logs: WorkerLogs | None = None,
     ) -> None:
-        shared = units, PriceShelf(), clock
+        shared = units, PriceBookCache(), clock
         budgets = BudgetService(*shared, CostService(*shared))
         self.units = units
         self.clock = clock

@@ -18,11 +18,11 @@ from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.orphans.orphans import GarbageController
+from service.controllers.orphans.orphans import OrphanController
 from service.daemon.leaseholder import Leaseholder
 from service.domain.lease import Lease
 from service.emulator.surfaces.channel import LocalChannel
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 from tests.interleaving.ground import Ground
 from tests.interleaving.stage import Stage
@@ -92,15 +92,15 @@ class Daemon:
         self.cloud: Any = GoogleTpus(tpu_client(self.channel), Pace(lambda: life.now), ONCE)
         self.units = FencedUnits(life.ground, life.stage, life.oracle.watch)
         self.clock = life.clock
-        shared = self.units, self.cloud, PriceShelf(), life.clock
-        garbage = GarbageController(*shared, Installation("ilv", 15))
+        shared = self.units, self.cloud, PriceBookCache(), life.clock
+        garbage = OrphanController(*shared, Installation("ilv", 15))
         inventory = InventoryController(*shared, onlookers=(garbage,))
         steps = Steps(StepContext(*shared, Installation("ilv", 5)))
         self._lifecycle = LifecycleController(*shared, steps)
         self._lifecycle.workers = 1
-        metering = MeteringController(self.units, PriceShelf(), life.clock)
+        metering = MeteringController(self.units, PriceBookCache(), life.clock)
         history = GoogleHistory(logging_client(self.channel), ONCE)
-        evidence = EvidenceController(self.units, self.cloud, history, PriceShelf(), life.clock)
+        evidence = EvidenceController(self.units, self.cloud, history, PriceBookCache(), life.clock)
         leasing = Units(life.ground.engine)
         self.leases = Leaseholder(leasing, life.projects, inventory.looked_at, holder=name)
         self.works: dict[str, Tick] = {

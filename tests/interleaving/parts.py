@@ -22,7 +22,7 @@ from service.cloud.google.retries import ONCE
 from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
 from service.controllers.budgets.budgets import BudgetController
 from service.controllers.budgets.notifications import DeliveryController
-from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.idle import IdleController, IdleSettings
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.controllers.jobs.jobs import JobsController
 from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Threshold
@@ -38,7 +38,7 @@ from service.domain.nodes.node import ENDED, Node
 from service.domain.notifications.notification import Channel, Notification
 from service.emulator.surfaces import control
 from service.emulator.world.container_runs import ContainerRun as Container
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.simulation.invariants import Violation
 from tests.simulation.jobs.accidents import DIGEST
@@ -104,7 +104,7 @@ class Jobs(Part):
         super().__init__(life)
         control.change_config(life.world, {"played_workers": "all"})
         life.world.runs.observers.append(self._started)
-        self._shared = PriceShelf(), life.clock
+        self._shared = PriceBookCache(), life.clock
         requests = NodeRequests(life.units, *self._shared, life.projects)
         self.service = JobService(life.units, *self._shared, requests, life.projects)
         self.jobs: list[Job] = []
@@ -198,8 +198,8 @@ class Jobs(Part):
         )
         if luck.random() < 0.5:
             return Submission(spec, owner="eve", node=luck.choice(self.life.ours).id)
-        wish = self.life.wish("")
-        return Submission(spec, project=wish.project, owner=wish.owner, node_request=wish)
+        request = self.life.request("")
+        return Submission(spec, project=request.project, owner=request.owner, node_request=request)
 
     def _submit(self, submission: Submission) -> None:
         self.jobs.append(self.service.submit(submission).shown.job)
@@ -256,7 +256,7 @@ class Cleanup(Part):
 
     def __init__(self, life: Run) -> None:
         super().__init__(life)
-        self._shared = PriceShelf(), life.clock
+        self._shared = PriceBookCache(), life.clock
         units, mode = life.units, IdleMode(Action.DELETE, TIMES)
         self._keeps = KeepService(units, *self._shared)
         self._links = LinkService(units, *self._shared, life.nodes, TIMES)
@@ -270,9 +270,9 @@ class Cleanup(Part):
         telemetry = GoogleTelemetry(monitoring_client(daemon.channel), ONCE)
         clock = self.life.clock
         reader = TelemetryReader(telemetry, clock, TIMES.telemetry + TIMES.period, at_once)
-        manners = IdleManners(TIMES, Action.DELETE, lambda: self.life.now)
+        settings = IdleSettings(TIMES, Action.DELETE, lambda: self.life.now)
         acts = DaemonActs(PUBLIC_URL, TIMES)
-        idle = IdleController(daemon.units, *self._shared, reader, acts, manners)
+        idle = IdleController(daemon.units, *self._shared, reader, acts, settings)
         return {"idle": idle.tick}
 
     def begin(self) -> None:
@@ -355,7 +355,7 @@ class Budgets(Part):
 
     def __init__(self, life: Run) -> None:
         super().__init__(life)
-        shared = PriceShelf(), life.clock
+        shared = PriceBookCache(), life.clock
         self._shared = shared
         self._service = BudgetService(life.units, *shared, CostService(life.units, *shared))
 

@@ -31,7 +31,7 @@ from service.emulator.app import build_world
 from service.emulator.errors import ApiError
 from service.emulator.surfaces import control
 from service.store import revisions
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit
 from tests.interleaving.daemon import CallersUnits, Daemon, works_of
 from tests.interleaving.ground import Ground, empty_ground
@@ -91,7 +91,7 @@ class Run:
         self.projects = [PROJECT, OTHER] if self.luck.random() < 0.3 else [PROJECT]
         self.oracle = Oracle(self)
         self.units = CallersUnits(self.ground, self.oracle.watch)
-        books = self.units, PriceShelf(), self.clock
+        books = self.units, PriceBookCache(), self.clock
         self.nodes = NodeService(*books, self.projects)
         self.costs = CostService(*books)
         self.post = Post()
@@ -156,7 +156,7 @@ class Run:
     def _check_ended(self) -> None:
         """What has ended, and is not to be looked at once more, is posted as it should be."""
         with self.units.reading() as unit:
-            book, ledger = PriceShelf().get_book(unit), _ledger(unit)
+            book, ledger = PriceBookCache().get_book(unit), _ledger(unit)
             for node in self.ours:
                 for usage in unit.usage.list_by_node(node.id):
                     if usage.end is not None and not usage.dirty:
@@ -165,7 +165,7 @@ class Run:
     def check_books(self) -> None:
         """The ledger says of each usage what it should, and so do all sums made of it."""
         with self.units.reading() as unit:
-            book, ledger = PriceShelf().get_book(unit), _ledger(unit)
+            book, ledger = PriceBookCache().get_book(unit), _ledger(unit)
             for node in self._all():
                 for usage in unit.usage.list_by_node(node.id):
                     self._check_posted(usage, book, ledger)
@@ -194,7 +194,7 @@ class Run:
             [tuple(map(str, row)) for row in connection.execute(text(one)).all()] for one in _SUMS
         ]
 
-    def wish(self, name: str) -> RequestedNode:
+    def request(self, name: str) -> RequestedNode:
         """What somebody may ask for."""
         luck, (kind, zone) = self.luck, self.luck.choice(HARDWARE)
         return RequestedNode(
@@ -207,7 +207,7 @@ class Run:
         )
 
     def _ask(self, number: int) -> None:
-        self.ours.append(self.nodes.request(self.wish(f"n-{number}-{len(self.ours)}")).node)
+        self.ours.append(self.nodes.request(self.request(f"n-{number}-{len(self.ours)}")).node)
 
     def _pass(self, seconds: float) -> None:
         self.now += seconds

@@ -20,7 +20,7 @@ from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
 from tests.simulation.crash_points import CrashPoints
@@ -54,7 +54,7 @@ class Sky:
         self.world = build_world(seed=1, clock=lambda: agenda.now)
         control.change_config(self.world, {"telemetry": {"log_entries": 0}})
         units = Units(engine)
-        shared = units, PriceShelf(), agenda.seconds
+        shared = units, PriceBookCache(), agenda.seconds
         self.nodes = NodeService(*shared, [PROJECT])
         self.orphans = OrphanService(*shared, [PROJECT])
         self.wire = Wire(agenda, Random(1), drawn(Random(1)), calm=True)
@@ -63,8 +63,8 @@ class Sky:
 
     def ask(self, **changes: Any) -> Node:
         """Ask for eight v5e chips."""
-        wish = {"project": PROJECT, "accelerator_type": "v5litepod-8", "zone": ZONE} | changes
-        return self.nodes.request(RequestedNode(**wish)).node
+        request = {"project": PROJECT, "accelerator_type": "v5litepod-8", "zone": ZONE} | changes
+        return self.nodes.request(RequestedNode(**request)).node
 
     def until(self, condition: Callable[[], object], what: str, seconds: int = 3_600) -> int:
         """Let time go by until that is so; answers for how many seconds."""

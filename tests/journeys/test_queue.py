@@ -1,4 +1,4 @@
-"""Through Google's queue and out of it again, whatever becomes of the wish on the way."""
+"""Through Google's queue and out of it again, whatever becomes of the request on the way."""
 
 from __future__ import annotations
 

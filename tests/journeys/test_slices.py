@@ -1,4 +1,4 @@
-"""Nodes of many hosts and of many slices: one wish, one node, one bill."""
+"""Nodes of many hosts and of many slices: one request, one node, one bill."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_node_gets_the_image_that_fits_it_and_google_takes_it(
 
 
 def refused(home: House, body: dict[str, Any]) -> Any:
-    """The problem that the wish is answered with."""
+    """The problem that the request is answered with."""
     with pytest.raises(urllib.error.HTTPError) as answer:
         home.post("/v1/nodes", body)
     with answer.value:

@@ -1,4 +1,4 @@
-"""Every way to buy a TPU, from the wish to the last cent."""
+"""Every way to buy a TPU, from the request to the last cent."""
 
 from __future__ import annotations
 

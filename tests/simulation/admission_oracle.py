@@ -39,10 +39,10 @@ class AdmissionOracle:
     def _now(self) -> int:
         return self.agenda.seconds()
 
-    def granted(self, node: Node, wish: RequestedNode) -> None:
+    def granted(self, node: Node, request: RequestedNode) -> None:
         """A node was written down that nobody had asked for before."""
         self.allowance.payers.begin(node)
-        self.allowance.admit(node.id, Asked.by(wish), self._now)
+        self.allowance.admit(node.id, Asked.by(request), self._now)
         self._check_room(node.id, self._caps(self.allowance.payers.now(node.id)))
 
     def started(self, node: Node) -> None:
@@ -56,9 +56,9 @@ class AdmissionOracle:
         self.allowance.payers.hand_on(node.id, change, self._now)
         self._check_room(node.id, self._new_caps(node.id, before))
 
-    def refused(self, wish: RequestedNode, error: BudgetExceeded) -> None:
-        """A wish was not granted."""
-        span, asked = self._named(error, payer_of(wish)), Asked.by(wish)
+    def refused(self, request: RequestedNode, error: BudgetExceeded) -> None:
+        """A request was not granted."""
+        span, asked = self._named(error, payer_of(request)), Asked.by(request)
         with self.units.reading() as unit:
             books = Books(unit, self.allowance.admitted)
         whole = self.allowance.taken(books, span).beside(self.allowance.wanted(asked, span))

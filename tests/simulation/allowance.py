@@ -47,16 +47,16 @@ class Asked(NamedTuple):
     ttl: int | None
 
     @classmethod
-    def by(cls, wish: RequestedNode) -> Asked:
-        types = wish.accelerator_types or (wish.accelerator_type or "",)
+    def by(cls, request: RequestedNode) -> Asked:
+        types = request.accelerator_types or (request.accelerator_type or "",)
         options = tuple(
-            (one, chips_of(one) * wish.slices, zone) for one in types for zone in wish.zones
+            (one, chips_of(one) * request.slices, zone) for one in types for zone in request.zones
         )
-        flexible = wish.provisioning_model == "flex_start" and wish.ttl_seconds is None
-        ttl = FLEX_SECONDS if flexible else wish.ttl_seconds
-        vm = wish.vm
+        flexible = request.provisioning_model == "flex_start" and request.ttl_seconds is None
+        ttl = FLEX_SECONDS if flexible else request.ttl_seconds
+        vm = request.vm
         machine = None if vm is None else (vm.machine_type, str(vm.provisioning_model))
-        return cls(options, str(wish.provisioning_model), machine, ttl)
+        return cls(options, str(request.provisioning_model), machine, ttl)
 
     @classmethod
     def of(cls, node: Node) -> Asked:
@@ -293,9 +293,9 @@ def chips_of(name: str) -> int:
     return int(number) // 2 if generation in CORES else int(number)
 
 
-def payer_of(wish: RequestedNode) -> Payer:
-    """Whom what is wished for is charged to."""
-    return Payer(wish.project, wish.team, wish.owner, wish.labels)
+def payer_of(request: RequestedNode) -> Payer:
+    """Whom what is requested for is charged to."""
+    return Payer(request.project, request.team, request.owner, request.labels)
 
 
 def _posted(usage: Usage, now: int) -> int:

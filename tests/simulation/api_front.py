@@ -22,7 +22,7 @@ from service.domain.lease import Lease
 from service.domain.metering.attribution import Reattribution
 from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 from tests.fakes import Killed
 from tests.simulation.admission_oracle import AdmissionOracle
@@ -40,7 +40,7 @@ class Errand:
 
     verb: str
     node_id: str = ""
-    wish: RequestedNode | None = None
+    request: RequestedNode | None = None
     change: Reattribution | None = None
 
 
@@ -71,8 +71,8 @@ class Visit(Units):
     def _judge(self, added: list[Node], changed: list[Node]) -> None:
         judge = self._desk.judge
         for node in added:
-            assert self._errand.wish is not None
-            judge.granted(node, self._errand.wish)
+            assert self._errand.request is not None
+            judge.granted(node, self._errand.request)
         for node in changed:
             if self._errand.change is not None:
                 judge.moved(node, self._errand.change)
@@ -81,8 +81,8 @@ class Visit(Units):
 
     def _judge_refusal(self, error: BudgetExceeded) -> None:
         judge, errand = self._desk.judge, self._errand
-        if errand.wish is not None:
-            judge.refused(errand.wish, error)
+        if errand.request is not None:
+            judge.refused(errand.request, error)
         elif errand.change is not None:
             judge.not_moved(errand.node_id, errand.change, error)
         else:
@@ -100,13 +100,13 @@ class ApiFront:
     projects: Sequence[str]
     clock: Clock
     calm: bool = False
-    prices: PriceShelf = field(default_factory=PriceShelf)
+    prices: PriceBookCache = field(default_factory=PriceBookCache)
 
     def request(self, wanted: RequestedNode, *, key: RequestKey) -> CreatedNode:
         """Ask for a node; raises BudgetExceeded."""
         while True:
             try:
-                return self._service(Errand("request", wish=wanted)).request(wanted, key=key)
+                return self._service(Errand("request", request=wanted)).request(wanted, key=key)
             except Killed:
                 self.agenda.pass_(self.luck.uniform(1, 20))
 

@@ -12,7 +12,7 @@ from service.application.costs.costs import CostService
 from service.controllers.base import Controller
 from service.domain.clock import Clock
 from service.domain.pricing.price_book import Price
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.simulation.admission_oracle import AdmissionOracle
 from tests.simulation.allocation_oracle import AllocationOracle
@@ -49,7 +49,7 @@ class BudgetLab:
     ) -> None:
         self._agenda = agenda
         self._units = Units(engine)
-        shared = self._units, PriceShelf(), clock
+        shared = self._units, PriceBookCache(), clock
         self.service = BudgetService(*shared, CostService(*shared))
         self.treasurer = BudgetActor(
             agenda, self.service, luck("treasurer"), fortune.budgets, fortune.hours

@@ -27,7 +27,7 @@ from service.domain.money import format_usd, parse_usd
 from service.domain.nodes.node import Node
 from service.domain.notifications.notification import Channel, Notification
 from service.domain.time_window import Window
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.tables import budgets
 from service.store.unit import Unit, Units
 from tests.simulation.admission_oracle import AdmissionOracle, span_at
@@ -112,7 +112,7 @@ class BudgetOracle:
     def staff(self, seams: CrashPoints) -> Sequence[tuple[int, Controller]]:
         """The controllers of a daemon that begins, by their period in seconds."""
         units = WatchedUnits(self.engine, seams, self._saved)
-        prices, clock = PriceShelf(), self.agenda.seconds
+        prices, clock = PriceBookCache(), self.agenda.seconds
         plain = Units(self.engine)
         books = Spied(
             BudgetService(plain, prices, clock, CostService(plain, prices, clock)), self.looked
@@ -201,7 +201,7 @@ class BudgetOracle:
         now, books = self.agenda.seconds(), self._books()
         span = span_at(budget, now)
         with self.judge.units.reading() as unit:
-            rooms = rooms_of(unit, [budget], PriceShelf().get_book(unit), now)
+            rooms = rooms_of(unit, [budget], PriceBookCache().get_book(unit), now)
         if span is None or not rooms:
             return 0
         bounds = self.judge.allowance.taken(books, span)

@@ -13,7 +13,7 @@ from service.application.nodes.nodes import NodeService
 from service.domain.clock import Clock
 from service.domain.errors import StoreUnavailable
 from service.domain.lease import Lease
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 from tests.simulation.clock import Agenda
 from tests.simulation.database_outages import DatabaseOutages
@@ -54,7 +54,7 @@ class RetryingClients:
         projects: Sequence[str],
     ) -> None:
         units = ShakyUnits(engine, outages)
-        self._service = NodeService(units, PriceShelf(), clock, projects)
+        self._service = NodeService(units, PriceBookCache(), clock, projects)
         self._agenda = agenda
         self._luck = luck
 

@@ -35,10 +35,10 @@ class FlexStartLimits:
         """Watch from now on."""
         self.world.observers.append(self._observe)
 
-    def mind(self, node: Node, wish: RequestedNode) -> None:
+    def mind(self, node: Node, request: RequestedNode) -> None:
         """A node was asked for; where it is flex-start, its time is limited."""
-        if wish.provisioning_model == "flex_start":
-            self.limits[node.id] = wish.ttl_seconds or SEVEN_DAYS
+        if request.provisioning_model == "flex_start":
+            self.limits[node.id] = request.ttl_seconds or SEVEN_DAYS
 
     def overdue(self, units: Units) -> list[str]:
         """Nodes that the cloud has long ended, and of which nobody says so."""

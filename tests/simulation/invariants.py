@@ -64,7 +64,7 @@ class Invariants:
             self.violations.append(f"a stranger's queued resource was deleted: {transition.name}")
 
     def observe(self, transition: Transition) -> None:
-        """At most one living attempt for each wish, and no stranger is ever touched."""
+        """At most one living attempt for each request, and no stranger is ever touched."""
         record = self.world.nodes.get(transition.name)
         if not transition.before and record is not None:
             owner = record.message.labels.get(LABEL, "")
@@ -156,14 +156,14 @@ class Invariants:
             if record.message.labels.get(LABEL) == owner and record.state not in DEAD
         }
         if len(living) > 1:
-            self.violations.append(f"two nodes for one wish: {sorted(living)}")
+            self.violations.append(f"two nodes for one request: {sorted(living)}")
 
     def _not_too_late(self, name: str, owner: str) -> None:
         if owner in self.ended:
             self.violations.append(f"{name} came to be after its end was told")
 
     def _ours(self, owner: str = "") -> set[str]:
-        """Nodes and queued resources of ours, of one wish or of all."""
+        """Nodes and queued resources of ours, of one request or of all."""
 
         def is_ours(labels: Mapping[str, str]) -> bool:
             return labels.get(LABEL) == owner if owner else LABEL in labels

@@ -34,7 +34,7 @@ from service.domain.pricing.price_book import Price
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.simulation.clock import Act, Agenda
 
@@ -66,7 +66,7 @@ class Month:
     def __post_init__(self) -> None:
         self.world = build_world(seed=7, clock=lambda: self.agenda.now)
         self.units = Units(self.engine)
-        shared = self.units, PriceShelf(), self.agenda.seconds
+        shared = self.units, PriceBookCache(), self.agenda.seconds
         self.service = NodeService(*shared, [PROJECT])
         self.prices = PriceService(*shared)
         self.purchases = ReservationService(*shared, [PROJECT])
@@ -127,8 +127,8 @@ class Month:
         return script
 
     def _ask(self, name: str, team: str, **changes: object) -> None:
-        wish = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", **changes}
-        asked = RequestedNode(project=PROJECT, name=name, team=team, **wish)  # type: ignore[arg-type]
+        request = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", **changes}
+        asked = RequestedNode(project=PROJECT, name=name, team=team, **request)  # type: ignore[arg-type]
         self.nodes[name] = self.service.request(asked).node
 
     def _ask_for_a_legacy_one(self, name: str, team: str) -> None:
@@ -175,7 +175,7 @@ class Month:
         legacy = LegacyTpus(legacy_client(channel), ONCE)
         cloud = GoogleTpus(tpu_client(channel), Rate(lambda: self.agenda.now), ONCE, legacy=legacy)
         history = GoogleHistory(logging_client(channel), ONCE)
-        prices = PriceShelf()
+        prices = PriceBookCache()
         shared = self.units, cloud, prices, self.agenda.seconds
         steps = Steps(StepContext(*shared, Installation("sim", self.pace.looks)))
         lifecycle = LifecycleController(*shared, steps)

@@ -130,7 +130,7 @@ def asked_before_it_was_written_down() -> Any:
             spec=with_hardware(node.spec, choice.key),
             cloud_id=cloud_id_for(node.name, node.id, node.attempt + 1),
         )
-        labels = labels_for(wanted, self._tools.manners.install)
+        labels = labels_for(wanted, self._tools.installation.install)
         self._tools.cloud.create(Order(wanted.place, wanted.spec, labels))
         place(self, node, lease)
 

@@ -143,7 +143,7 @@ def projects_are_mixed_up() -> Any:
 
 
 def callers_go_by_the_clock_of_their_machine() -> Any:
-    """Nobody asks the database for the time before a wish is written down."""
+    """Nobody asks the database for the time before a request is written down."""
     return patch.object(Timekeeper, "set_clock_in", lambda _self, _unit: None)
 
 

@@ -18,7 +18,7 @@ from service.domain.metering.reservation import Reservation
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import Price
 from service.store.ledger import PostedLine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.simulation.api_front import ApiFront
 from tests.simulation.audit import Audit, Rows
@@ -61,7 +61,7 @@ class PriceChanges:
     _looked_at: int = 0
 
     def __post_init__(self) -> None:
-        shared = self.units, PriceShelf(), self.agenda.seconds
+        shared = self.units, PriceBookCache(), self.agenda.seconds
         self.prices, self.costs = PriceService(*shared), CostService(*shared)
         self.reservations = self.buyer.service
         self.began = self.agenda.seconds()
@@ -97,7 +97,7 @@ class PriceChanges:
         """Every amount is units x seconds x price, each team pays for its own seconds, and every
         way to ask comes to the same figures."""
         with self._audit() as audit:
-            book = PriceShelf().get_book(audit.unit)
+            book = PriceBookCache().get_book(audit.unit)
             for node in nodes:
                 audit.check_node(node)
                 self._check_node(node, audit.rows.of(node.id))

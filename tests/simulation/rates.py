@@ -29,11 +29,11 @@ class Rates:
     capacity: int
     """Chips of v5e in each zone; 0 for any."""
     queued: float
-    """The share of the wishes that go through the queue."""
+    """The share of the requests that go through the queue."""
     squalls_per_hour: float
     """Zones in which creates are lost and done later, or refused, each for some minutes."""
     legacy: float
-    """The share of the wishes that are for legacy TPU Nodes."""
+    """The share of the requests that are for legacy TPU Nodes."""
     castaways: int
     """Nodes that bear our labels and have no record, as after a database was restored."""
     prices_per_hour: float
@@ -56,7 +56,7 @@ class Rates:
     hook_failing: float
     """The share of the calls of the webhook that fail, and of the answers that are lost."""
     flexible: float
-    """The share of the wishes for TPU VMs out of no reservation that are for flex-start."""
+    """The share of the requests for TPU VMs out of no reservation that are for flex-start."""
     store_failing: float
     """The share of the commits that fail, and of those of which nobody hears."""
     outages_per_hour: int

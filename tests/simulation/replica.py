@@ -27,7 +27,7 @@ from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.orphans.orphans import GarbageController
+from service.controllers.orphans.orphans import OrphanController
 from service.daemon.crew import Act
 from service.daemon.daemon import Daemon, Drive
 from service.daemon.first_looks import FirstLooks
@@ -37,7 +37,7 @@ from service.domain.lease import Lease
 from service.domain.nodes.node import Node
 from service.emulator.surfaces.channel import LocalChannel
 from service.emulator.world.world import World
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
 from tests.simulation.crash_points import (
@@ -132,9 +132,9 @@ class Replica:
         real = GoogleTpus(tpu_client(channel), pace, self.patience, flex, legacy)
         cloud: Any = SeamedCloud(real, seams, self.engine, self.commanded)
         units = SeamedUnits(self.engine, seams, self.saved)
-        shared = units, cloud, PriceShelf(), clock
+        shared = units, cloud, PriceBookCache(), clock
         minding = Installation(INSTALL, self.inventory_seconds)
-        garbage = GarbageController(*shared, minding)
+        garbage = OrphanController(*shared, minding)
         inventory = InventoryController(*shared, onlookers=(garbage,))
         steps = Steps(StepContext(*shared, Installation(INSTALL, self.lifecycle_seconds)))
         lifecycle = LifecycleController(*shared, steps)
@@ -161,7 +161,7 @@ class Replica:
         return periods
 
     def _forecasts(self, units: Units, clock: Clock) -> ForecastsController:
-        books = units, PriceShelf(), clock
+        books = units, PriceBookCache(), clock
         return ForecastsController(units, ForecastService(*books, CostService(*books)), clock)
 
     def leave(self, seconds: float) -> None:

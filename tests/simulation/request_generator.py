@@ -1,4 +1,4 @@
-"""What callers wish for: TPU VMs asked for directly and through the queue or out of a reservation,
+"""What callers request: TPU VMs, directly, through the queue or out of a reservation,
 and legacy TPU Nodes with and without the VM that drives them.
 """
 
@@ -28,7 +28,7 @@ MACHINES = ("n1-standard-8", "n1-standard-8", "n2-standard-8")
 
 
 def direct(luck: Random) -> RequestedNode:
-    """A wish for a TPU VM."""
+    """A request for a TPU VM."""
     zones = luck.sample(ZONES, luck.randint(1, len(ZONES)))
     model = luck.choice([ProvisioningModel.ON_DEMAND, ProvisioningModel.SPOT])
     return RequestedNode(
@@ -42,20 +42,20 @@ def direct(luck: Random) -> RequestedNode:
     )
 
 
-def otherwise(wish: RequestedNode, luck: Random, queued: float) -> RequestedNode:
-    """The same through the queue for a share of the wishes, or with a choice of the hardware."""
+def otherwise(request: RequestedNode, luck: Random, queued: float) -> RequestedNode:
+    """The same through the queue for a share of the requests, or with a choice of the hardware."""
     if luck.random() < queued:
-        wish = replace(wish, queued=True, slices=luck.choice([1, 1, 2, 3]))
+        request = replace(request, queued=True, slices=luck.choice([1, 1, 2, 3]))
     if luck.random() < 0.25:
         any_of = luck.sample(TYPES, 2)
-        wish = replace(wish, accelerator_type=None, accelerator_types=tuple(any_of))
-    return wish
+        request = replace(request, accelerator_type=None, accelerator_types=tuple(any_of))
+    return request
 
 
-def legacy(wish: RequestedNode, luck: Random) -> RequestedNode:
+def legacy(request: RequestedNode, luck: Random) -> RequestedNode:
     """A legacy TPU Node instead, as patient and for as long."""
     return replace(
-        wish,
+        request,
         architecture=Architecture.NODE,
         accelerator_type="v2-8",
         accelerator_types=(),
@@ -69,14 +69,14 @@ def legacy(wish: RequestedNode, luck: Random) -> RequestedNode:
     )
 
 
-def reserved(wish: RequestedNode, luck: Random, bought: Sequence[Reservation]) -> RequestedNode:
+def reserved(request: RequestedNode, luck: Random, bought: Sequence[Reservation]) -> RequestedNode:
     """Capacity that was bought instead: of that reservation, or of any that is in the zone."""
     one = luck.choice(bought)
     name = "" if one.name == OVERLOOKED else one.name
     others = [zone for zone in ZONES if zone != one.zone] if one.generation == "v5e" else []
     beside = luck.sample(others, 1) if others and luck.random() < 0.25 else []
     return replace(
-        wish,
+        request,
         accelerator_type=luck.choice(RESERVED_TYPES[one.generation]),
         accelerator_types=(),
         zones=(one.zone, *beside),
@@ -87,11 +87,11 @@ def reserved(wish: RequestedNode, luck: Random, bought: Sequence[Reservation]) -
     )
 
 
-def flexible(wish: RequestedNode, luck: Random) -> RequestedNode:
+def flexible(request: RequestedNode, luck: Random) -> RequestedNode:
     """Flex-start capacity instead, which the cloud takes back when its time is over."""
     zone = luck.choice(tuple(FLEXIBLE_TYPES))
     return replace(
-        wish,
+        request,
         accelerator_type=luck.choice(FLEXIBLE_TYPES[zone]),
         accelerator_types=(),
         zones=(zone,),
@@ -103,24 +103,24 @@ def flexible(wish: RequestedNode, luck: Random) -> RequestedNode:
     )
 
 
-def paid(wish: RequestedNode, luck: Random) -> RequestedNode:
+def paid(request: RequestedNode, luck: Random) -> RequestedNode:
     """The same, for somebody whose money it is."""
     return replace(
-        wish,
+        request,
         team=luck.choice(PAYING),
         owner=luck.choice(["ada", "bob", ""]),
         labels=luck.choice([{}, {"run": "17"}, {"run": "17", "stage": "a"}, {"run": "18"}]),
-        ttl_seconds=wish.ttl_seconds or luck.choice([None, 600, 1800, 3600]),
+        ttl_seconds=request.ttl_seconds or luck.choice([None, 600, 1800, 3600]),
     )
 
 
 def brief(luck: Random) -> RequestedNode:
     """One of many that are asked for at once, for minutes each."""
-    wish = replace(direct(luck), accelerator_type=luck.choice(TYPES[:2]), zones=ZONES[:1])
-    return replace(paid(wish, luck), ttl_seconds=luck.choice([300, 900, 1800]))
+    request = replace(direct(luck), accelerator_type=luck.choice(TYPES[:2]), zones=ZONES[:1])
+    return replace(paid(request, luck), ttl_seconds=luck.choice([300, 900, 1800]))
 
 
-def driven(wish: RequestedNode, luck: Random) -> RequestedNode:
+def driven(request: RequestedNode, luck: Random) -> RequestedNode:
     """The same legacy TPU Node, and the machine of its owner that drives it."""
     model = luck.choice([ProvisioningModel.ON_DEMAND] * 3 + [ProvisioningModel.SPOT])
-    return replace(wish, vm=UserVm(luck.choice(MACHINES), model))
+    return replace(request, vm=UserVm(luck.choice(MACHINES), model))

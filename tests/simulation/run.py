@@ -41,7 +41,7 @@ from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode
 from service.emulator.app import build_world
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.databases import fresh_database
 from tests.simulation.api_front import ApiFront
@@ -98,7 +98,7 @@ WISH_HOURS = 2
 """How long it may take until each node is what was asked for, once nothing is in the way: the
 longest back-off, and what learns of a quota."""
 RESERVED_SHARE = 0.7
-"""Of the wishes for TPU VMs, where the lab has bought any."""
+"""Of the requests for TPU VMs, where the lab has bought any."""
 SPREES, TOGETHER = 3, 4
 """How often somebody asks for so many nodes within seconds, where there are budgets."""
 RESTED = 0.4
@@ -130,7 +130,7 @@ class Run:
         self.units = Units(self.engine)
         self.projects = [PROJECT, OTHER][: self.fortune.projects]
         self._set_callers_clock()
-        shared = self.units, PriceShelf(), self.clock, self.projects
+        shared = self.units, PriceBookCache(), self.clock, self.projects
         fortune, luck = self.fortune, self._luck("buyer")
         self.buyer = Buyer(
             self.agenda, ReservationService(*shared), luck, fortune.reservations, fortune.hours
@@ -155,13 +155,15 @@ class Run:
     def _add_money_and_jobs(self) -> None:
         fortune = self.fortune
         rate, luck = self.fortune.prices_per_hour, self._luck("purse")
-        self.purse = PriceChanges(self.agenda, self.units, self.service, self.buyer, luck, rate)
+        self.price_changes = PriceChanges(
+            self.agenda, self.units, self.service, self.buyer, luck, rate
+        )
         self.catalogue = Catalogue(
             self.agenda,
             self.world,
             self._luck("catalogue"),
             0.0 if self._has_budgets else fortune.catalogue_per_hour,
-            self.purse.entered,
+            self.price_changes.entered,
         )
         self.more_seams: list[CrashPoints] = []
         self.curfews = FlexStartLimits(self.agenda, self.world, self.truth)
@@ -205,9 +207,9 @@ class Run:
         )
 
     def _add_budgets(self) -> None:
-        about = self.purse.entered, self.truth, self.clock, self.projects
+        about = self.price_changes.entered, self.truth, self.clock, self.projects
         self.funds = BudgetLab(self.agenda, self.engine, self.fortune, self._luck, *about)
-        self.service = self.purse.nodes = self.funds.desk
+        self.service = self.price_changes.nodes = self.funds.desk
 
     def _add_jobs(self) -> None:
         about = self.agenda, self.world, self.units, self.truth
@@ -244,7 +246,7 @@ class Run:
         nodes = [*self.nodes, *self._nodes_of_jobs()]
         self.truth.at_rest(self.units, nodes, lied=self.weather.lied)
         self._check_uncertain(nodes)
-        self.purse.check(nodes)
+        self.price_changes.check(nodes)
         self._check_chores()
         if self.job_oracle is not None:
             self.job_oracle.at_rest(self.submitters.jobs)
@@ -285,14 +287,14 @@ class Run:
         self.curfews.begin()
         self.liveness.begin()
         self.outages.begin()
-        self.purse.begin(self.fortune.hours, self._luck("other prices"))
+        self.price_changes.begin(self.fortune.hours, self._luck("other prices"))
         self.buyer.begin()
         self.restarts.begin()
         self.jumps.begin()
         self.stops.begin()
         self.catalogue.begin(self.fortune.hours)
 
-    def _let_wishes_come_true(self) -> None:
+    def _let_requests_come_true(self) -> None:
         """Raises Violation for one that does not, although nothing is in its way any more."""
         unmet: list[str] = []
         for _ in range(WISH_HOURS * 12):
@@ -316,7 +318,7 @@ class Run:
         if self.curfews.overdue(self.units):
             self.agenda.pass_(self._away + SEEN_SECONDS)
             self.curfews.check_noticed(self.units)
-        self._let_wishes_come_true()
+        self._let_requests_come_true()
         self.in_peace = len(self.logs)
         self._let_jobs_end()
         self.castaways.let_go()
@@ -390,7 +392,7 @@ class Run:
                 raise Violation("the same key made two nodes")
         self.nodes.append(asked.node)
         self.curfews.mind(asked.node, wanted)
-        self.purse.mind(asked.node, self.fortune.hours)
+        self.price_changes.mind(asked.node, self.fortune.hours)
         self._change_minds(luck, asked.node)
         if wanted.architecture is Architecture.NODE:
             self._change_software(own, asked.node)
@@ -500,14 +502,14 @@ class Run:
             of = process.of(seams)
             units = CatalogueUnits(self.engine, of, self.catalogue)
             feed, clock = self.catalogue.feed(of), self.agenda.seconds
-            reader = PricesController(units, feed, PriceShelf(), clock, PRICES_SECONDS)
+            reader = PricesController(units, feed, PriceBookCache(), clock, PRICES_SECONDS)
             return [(DUE_SECONDS, reader)]
 
         return staff
 
     def _look(self) -> None:
         """Check the books in the middle of it all."""
-        self.purse.look(self.nodes)
+        self.price_changes.look(self.nodes)
         if self.job_oracle is not None:
             self.job_oracle.check_sums(self.submitters.jobs)
 
@@ -519,7 +521,7 @@ class Run:
         saved = self.truth.committed, self.job_oracle.committed
         units = WatchedUnits(self.engine, seams, *saved)
         registry = SeamedRegistry(seams, self._luck(f"registry {name}"))
-        requests = NodeRequests(units, PriceShelf(), clock, [PROJECT])
+        requests = NodeRequests(units, PriceBookCache(), clock, [PROJECT])
         lags, rivals = self._luck(f"lags {name}"), self._luck(f"rivals {name}")
         lagging: Any = LaggingCloud(cloud, self.agenda, seams, self.accidents, lags, rivals)
         controller = JobsController(units, lagging, registry, requests, clock)

@@ -19,13 +19,13 @@ from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.controllers.lifecycle.steps import Steps
 from service.controllers.metering import MeteringController
-from service.controllers.orphans.orphans import GarbageController
+from service.controllers.orphans.orphans import OrphanController
 from service.domain.clock import DAY, HOUR
 from service.domain.reconciliation.variance import Seen, Verdict
 from service.emulator.app import build_world
 from service.emulator.surfaces.channel import LocalChannel
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 from tests.bills import detailed_csv, export, focus_csv, json_lines, row
@@ -46,8 +46,8 @@ class Fleet:
         channel = LocalChannel(self.world, self.agenda.pass_)
         self.stub = tpu_client(channel)
         cloud = GoogleTpus(self.stub, Pace(lambda: self.agenda.now), ONCE)
-        shared = self.units, cloud, PriceShelf(), self.agenda.seconds
-        garbage = GarbageController(*shared, Installation("test", 15))
+        shared = self.units, cloud, PriceBookCache(), self.agenda.seconds
+        garbage = OrphanController(*shared, Installation("test", 15))
         lifecycle = LifecycleController(
             *shared, Steps(StepContext(*shared, Installation("test", 5)))
         )
@@ -90,11 +90,11 @@ def fleet(tmp_path_factory):
     with fresh_database("sqlite", tmp_path_factory.mktemp("fleet")) as address:
         engine = make_engine(address)
         made = Fleet(engine)
-        wishes = [
-            factories.wish(name=model.replace("_", "-"), provisioning_model=model)
+        requests = [
+            factories.request(name=model.replace("_", "-"), provisioning_model=model)
             for model in ("on_demand", "spot")
         ]
-        asked = [made.nodes.request(wish).node for wish in wishes]
+        asked = [made.nodes.request(request).node for request in requests]
         made.live(HOUR // 2)
         theirs: Any = {
             "accelerator_type": "v5litepod-8",

@@ -13,7 +13,7 @@ from service.controllers.prices import PricesController
 from service.domain.clock import DAY
 from service.emulator.app import build_world
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.databases import fresh_database
 from tests.simulation.catalogue import (
@@ -41,7 +41,7 @@ class Reader:
         seams = CrashPoints(self.agenda, Random(1), drawn(Random(1)), calm=True)
         units, feed = CatalogueUnits(engine, seams, self.catalogue), self.catalogue.feed(seams)
         now = self.agenda.seconds
-        self.prices = PricesController(units, feed, PriceShelf(), now, PRICES_SECONDS)
+        self.prices = PricesController(units, feed, PriceBookCache(), now, PRICES_SECONDS)
         with Units(engine)() as unit:
             lease = unit.leases.take(PROJECT, "reader", DAY)
         assert lease is not None

@@ -18,7 +18,7 @@ from service.domain.money import half_even, parse_usd
 from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.migrate import migrate
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.tables import metadata
 from service.store.unit import Units
 from service.wiring import Foundation, build_app
@@ -53,7 +53,7 @@ def lived(folder: Path, pace: Pace) -> Iterator[tuple[Month, TestClient]]:
         with repeatable_ids(0, month.agenda), steady_deadlines():
             month.live()
         settings = Settings(projects=("lab",), **NO_FILE)
-        base = Foundation(settings, engine, month.units, PriceShelf(), month.agenda.seconds)
+        base = Foundation(settings, engine, month.units, PriceBookCache(), month.agenda.seconds)
         with TestClient(build_app(base), base_url="http://localhost") as client:
             yield month, client
         engine.dispose()
@@ -204,7 +204,9 @@ def test_all_that_a_month_wrote_fits_tables_that_were_just_made(kind: str, tmp_p
             filled = copy_rows(month.engine, engine)
             migrate(engine)
             settings = Settings(projects=("lab",), **NO_FILE)
-            base = Foundation(settings, engine, Units(engine), PriceShelf(), month.agenda.seconds)
+            base = Foundation(
+                settings, engine, Units(engine), PriceBookCache(), month.agenda.seconds
+            )
             with TestClient(build_app(base), base_url="http://localhost") as other:
                 assert [other.get(paper).content for paper in PAPERS] == papers
             engine.dispose()

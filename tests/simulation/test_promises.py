@@ -25,7 +25,7 @@ from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.world.bill import Transition
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.databases import fresh_database
 from tests.simulation.clock import Agenda, set_databases_clock
@@ -69,7 +69,7 @@ class House:
         self.world.observers.append(self._observe)
         control.change_config(self.world, {"telemetry": {"log_entries": 0}})
         self.units = Units(self.engine)
-        shared = self.units, PriceShelf(), self.agenda.seconds
+        shared = self.units, PriceBookCache(), self.agenda.seconds
         self.nodes = NodeService(*shared, [PROJECT])
         self.orphans = OrphanService(*shared, [PROJECT])
         seams = CountedSeams(self.agenda, Random(1), drawn(Random(1)), calm=True)
@@ -79,8 +79,10 @@ class House:
         self.replica.begin()
 
     def ask(self, **changes: Any) -> Node:
-        wish = RequestedNode(project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, **changes)
-        return self.nodes.request(wish).node
+        request = RequestedNode(
+            project=PROJECT, accelerator_type="v5litepod-8", zone=ZONE, **changes
+        )
+        return self.nodes.request(request).node
 
     def wait_for(self, state: str, *nodes: Node, seconds: int = 3_600) -> None:
         """Let time go by until all are in that state."""

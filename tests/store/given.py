@@ -11,7 +11,7 @@ from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import PriceBook
 from service.store.node_list import NodeFilter
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.prices import Prices
 from service.store.unit import Units
 from tests import factories
@@ -68,8 +68,8 @@ def posted(units: Units, usage: Usage, entries: Sequence[LedgerEntry]) -> None:
         unit.costs.add(entries, usage, whose)
 
 
-class Shelf(PriceShelf):
-    """A shelf with one book on it; 1.20 dollars per chip-hour when nothing is said."""
+class GivenPrices(PriceBookCache):
+    """Always the same price book; 1.20 dollars per chip-hour if none is given."""
 
     def __init__(self, book: PriceBook | None = None) -> None:
         super().__init__()

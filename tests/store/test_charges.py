@@ -190,7 +190,7 @@ def test_what_of_a_reservation_nobody_used_is_a_charge_of_the_reservation(units,
     assert json.loads(first.tags) == {"order": "4711", "team": "infra"}
 
 
-def test_what_ran_in_a_reservation_is_told_of_by_the_ledger_and_else_by_the_wish(units, clock):
+def test_what_ran_in_a_reservation_is_told_of_by_the_ledger_and_else_by_the_request(units, clock):
     """The node names none; the second runs on when the reservation is over."""
     over = books.START + DAY
     books.reservation(units, clock)

@@ -40,12 +40,12 @@ def test_a_job_and_its_attempts_are_read_as_they_were_written(units, node):
     report = SupervisorReport(seq=3, state=WorkerState.RUNNING, warnings=("w",))
     attempt = an_attempt(job, node, reports={"0": report}, evidence=("e",))
     with units() as unit:
-        unit.jobs.add(job, factories.wish(team="nlp"))
+        unit.jobs.add(job, factories.request(team="nlp"))
         unit.jobs.add_attempt(attempt)
         assert unit.jobs.get(job.id) == job
         assert list(unit.jobs.list_attempts(job.id)) == [attempt]
         request = unit.jobs.node_request(job.id)
-        assert dumps(request) == dumps(factories.wish(team="nlp"))
+        assert dumps(request) == dumps(factories.request(team="nlp"))
         with pytest.raises(NotFound):
             unit.jobs.get("nobody")
 

@@ -260,7 +260,7 @@ def test_stored_views_of_an_older_shape_are_made_anew(engine, units):
     with engine.connect() as connection:
         assert connection.execute(text("SELECT view_format FROM nodes")).scalar_one() == FORMAT
     with units.reading() as unit:
-        shown = unit.listing.read_one(node.id, given.Shelf(), NOON).decode()
+        shown = unit.listing.read_one(node.id, given.GivenPrices(), NOON).decode()
         assert '"name":"train"' in shown
         assert '"hourly_cost":"9.600000000"' in shown
         assert unit.nodes.renew_views() == 0
@@ -287,7 +287,9 @@ def test_a_node_that_is_changed_while_its_view_is_made_anew_is_shown_as_it_is(
     with units() as unit:
         unit.nodes.renew_views()
     with units.reading() as unit:
-        assert '"state":"READY"' in unit.listing.read_one(node.id, given.Shelf(), NOON).decode()
+        assert (
+            '"state":"READY"' in unit.listing.read_one(node.id, given.GivenPrices(), NOON).decode()
+        )
 
 
 def test_a_migration_may_take_longer_than_any_other_statement(empty):

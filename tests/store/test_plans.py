@@ -13,7 +13,7 @@ from service.store.node_list import NodeFilter
 from service.store.tables import nodes, placements, usage
 from service.store.unit import Units
 from tests.hands import NOON
-from tests.store.given import ALL, Shelf, ran, stored
+from tests.store.given import ALL, GivenPrices, ran, stored
 
 ENDED, LIVE = 3_000, 60
 
@@ -91,7 +91,7 @@ def plan_of(engine, ask):
 
 
 def page(only=ALL, token=""):
-    return lambda unit: unit.listing.read_page(only, 50, token, Shelf(), NOON)
+    return lambda unit: unit.listing.read_page(only, 50, token, GivenPrices(), NOON)
 
 
 PRIMARY = ("sqlite_autoindex_nodes_1", "pk_nodes")

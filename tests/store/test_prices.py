@@ -1,4 +1,4 @@
-"""Prices of the feed and discounts in the database, and when the shelf makes a new book."""
+"""Prices of the feed and discounts in the database, and when the cache makes a new book."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.domain.clock import DAY
 from service.domain.errors import StaleVersion
 from service.domain.pricing.discounts import Discount
 from service.domain.pricing.price_book import DiscountedPrice, Sku
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.hands import NOON
 from tests.store import given
@@ -67,11 +67,11 @@ def test_the_database_refuses_what_is_no_discount(units, wrong):
 
 
 def test_a_discount_is_in_the_book_at_once_and_so_is_its_early_end(units):
-    shelf = PriceShelf()
+    cache = PriceBookCache()
     with units() as unit:
-        before = shelf.get_book(unit)
+        before = cache.get_book(unit)
         unit.prices.add_discount(OURS, 0)
-        book = shelf.get_book(unit)
+        book = cache.get_book(unit)
     listed = before.find_price(V5E, NOON)
     assert listed is not None
     assert listed.nanos == 1_200_000_000
@@ -81,7 +81,7 @@ def test_a_discount_is_in_the_book_at_once_and_so_is_its_early_end(units):
     ended = Discount("d-1", "v5e", "on_demand", 125_000, NOON, NOON + 60, "our contract", NOON)
     entered(units, ended, 1)
     with units.reading() as unit:
-        after = shelf.get_book(unit)
+        after = cache.get_book(unit)
     until_then = after.find_price(V5E, NOON + 59)
     assert until_then is not None
     assert (until_then.id, until_then.nanos) == (found.id, found.nanos)
@@ -89,15 +89,15 @@ def test_a_discount_is_in_the_book_at_once_and_so_is_its_early_end(units):
 
 
 def test_a_list_of_nodes_shows_what_is_paid_from_the_discount_on(units):
-    shelf, node = PriceShelf(), given.stored(units)
+    cache, node = PriceBookCache(), given.stored(units)
     with units.reading() as unit:
-        unit.listing.read_one(node.id, shelf, NOON)
-        before = shelf.last
+        unit.listing.read_one(node.id, cache, NOON)
+        before = cache.last
     entered(units, OURS)
     with units.reading() as unit:
-        unit.listing.read_one(node.id, shelf, NOON)
+        unit.listing.read_one(node.id, cache, NOON)
     assert before.discounts == ()
-    assert shelf.last.discounts == (OURS,)
+    assert cache.last.discounts == (OURS,)
 
 
 def test_what_was_negotiated_is_never_changed_and_never_deleted(engine, units):

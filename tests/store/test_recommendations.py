@@ -12,7 +12,7 @@ from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.commitments.recommendation import Recommendation
 from service.domain.metering.meter import Evidence
 from service.domain.pricing.discounts import Discount
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.commitments import commitment
 from tests.hands import NOON
@@ -25,7 +25,7 @@ DOLLAR = 1_000_000_000
 @pytest.fixture
 def service(units, clock):
     """What asks the books."""
-    return RecommendationService(units, PriceShelf(), clock)
+    return RecommendationService(units, PriceBookCache(), clock)
 
 
 def ran(units: Any, start: int, end: int | None, zone: str = "us-west4-a", **sku: Any) -> None:

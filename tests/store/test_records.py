@@ -21,7 +21,7 @@ from service.store.fleet_counts import FleetCount, RunningCount
 from service.store.node_list import price_key
 from service.store.observations import Observation
 from service.store.placements import MOST_RECENT
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.hands import NOON
 from tests.store.given import ran, stored
@@ -190,17 +190,17 @@ def test_the_latest_events_of_all_nodes_are_read_by_kind_with_their_names(units)
 
 
 def test_a_price_that_was_entered_comes_back_and_is_in_the_book_at_once(units):
-    shelf = PriceShelf()
+    cache = PriceBookCache()
     sku = Sku("v5e", "on_demand", "us-west4")
     price = factories.price(987_654_321, NOON, id="by-hand", recorded_at=NOON, confidence="ours")
     with units() as unit:
-        before = shelf.get_book(unit)
-        assert shelf.get_book(unit) is before
+        before = cache.get_book(unit)
+        assert cache.get_book(unit) is before
         unit.prices.add(price)
-        assert shelf.get_book(unit).find_price(sku, NOON) == price
+        assert cache.get_book(unit).find_price(sku, NOON) == price
     with units.reading() as unit:
         assert (unit.prices.list_all(), unit.prices.count_rows()) == ([price], 1)
-        assert shelf.get_book(unit).find_price(sku, NOON - 1) == before.find_price(sku, NOON - 1)
+        assert cache.get_book(unit).find_price(sku, NOON - 1) == before.find_price(sku, NOON - 1)
     assert before.find_price(sku, NOON) in embedded_prices()
 
 

@@ -12,7 +12,7 @@ from service.application.reconciliations import ReconciliationService
 from service.domain.clock import DAY, HOUR
 from service.domain.costs.focus import Account, Version
 from service.domain.reconciliation.variance import Verdict
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import books, factories
 from tests.bills import detailed_csv, focus_csv, json_lines, row, time_of
 from tests.books import CHIP_HOUR, MACHINE_HOUR, START, TPU_HOUR
@@ -53,7 +53,7 @@ def billed(at, chips, resource="", **changes):
 
 
 def exported(units, clock):
-    service = ExportService(units, PriceShelf(), clock, Account.from_settings("", "steward"))
+    service = ExportService(units, PriceBookCache(), clock, Account.from_settings("", "steward"))
     return "".join(service.export_focus(Version.V1_4, "2026-11-01,2026-12-01").pieces)
 
 
@@ -73,7 +73,7 @@ def test_our_own_export_read_back_as_a_bill_matches_in_every_line(service, units
 def test_so_it_does_where_a_record_was_withdrawn(service, units, clock):
     bought = books.kept(units, clock).bought
     projects = [factories.PROJECT]
-    ReservationService(units, PriceShelf(), clock, projects).withdraw(bought.id, "bought twice")
+    ReservationService(units, PriceBookCache(), clock, projects).withdraw(bought.id, "bought twice")
     metered(units, clock)
     outcome, _ = told(service, exported(units, clock).encode(), tolerance=0)
     assert set(verdicts(outcome)) == {Verdict.MATCHED}

@@ -24,7 +24,7 @@ from service.store.sorted_nodes import NodeOrder, SortKey
 from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON
-from tests.store.given import Shelf, metered, ran, stored
+from tests.store.given import GivenPrices, metered, ran, stored
 
 BOOK = factories.book()
 LATER = NOON + 2 * HOUR + 777
@@ -32,7 +32,7 @@ LATER = NOON + 2 * HOUR + 777
 
 def page_of(units: Units, now: int = LATER, **asked: Any) -> SortedPage:
     with units.reading() as unit:
-        return read_sorted_page(unit, Shelf(), now, SortedQuery(**asked))
+        return read_sorted_page(unit, GivenPrices(), now, SortedQuery(**asked))
 
 
 def names_of(found: SortedPage) -> list[str]:

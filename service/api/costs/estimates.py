@@ -58,7 +58,7 @@ class EstimateRequest(HardwareRequest):
         default=None, description="The same.", examples=[{"run": "17"}]
     )
 
-    def to_wish(self) -> RequestedNode:
+    def to_request(self) -> RequestedNode:
         """The hardware and the places in the words of the domain."""
         return RequestedNode(
             **self.model_dump(exclude_none=True, include=set(HardwareRequest.model_fields))
@@ -176,5 +176,7 @@ class EstimateView(View):
 def estimate(body: EstimateRequest, estimates: EstimatesDep) -> EstimateView:
     """Estimate what the hardware would cost in each zone, cheapest first."""
     return EstimateView.from_estimate(
-        estimates.estimate(body.to_wish(), body.provisioning_model, body.seconds, body.to_caller())
+        estimates.estimate(
+            body.to_request(), body.provisioning_model, body.seconds, body.to_caller()
+        )
     )

@@ -167,5 +167,5 @@ class JobRequest(Body):
             team=self.team or "",
             labels=self.labels or {},
             node=self.node or "",
-            node_request=None if self.node_spec is None else self.node_spec.to_wish(),
+            node_request=None if self.node_spec is None else self.node_spec.to_request(),
         )

@@ -179,7 +179,7 @@ class NodeRequest(HardwareRequest):
         " the supervisor, unchanged.",
     )
 
-    def to_wish(self) -> RequestedNode:
+    def to_request(self) -> RequestedNode:
         """The same in the words of the domain."""
         apart = {"framework", "idle", "valid_until", "vm"}
         values = {name: said for name, said in self if said is not None and name not in apart}

@@ -91,7 +91,7 @@ def request_node(
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Record the request for a node and answer at once; the daemon creates the node."""
-    found = nodes.request(body.to_wish(), key=key_of(idempotency_key, body))
+    found = nodes.request(body.to_request(), key=key_of(idempotency_key, body))
     answer = _response_with_policy(found.document, found.policy, found.warnings, 201)
     answer.headers["Location"] = f"/v1/nodes/{found.node.id}"
     mark_repeat(answer, created=found.created)

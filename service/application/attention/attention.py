@@ -28,7 +28,7 @@ from service.domain.pricing.price_book import PriceBook
 from service.store.fleet_counts import FailingDeletion
 from service.store.idle import RestingNode
 from service.store.idle_fleet import sum_rates
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 AHEAD_SECONDS = DAY
@@ -78,7 +78,7 @@ class AttentionService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         projects: Sequence[str],
     ) -> None:

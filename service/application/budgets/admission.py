@@ -26,7 +26,7 @@ from service.domain.pricing.price_book import PriceBook
 from service.domain.pricing.purchases import Purchase
 from service.domain.time_window import Window
 from service.store.budgets import BudgetRefusal
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 _MOVED_SECONDS = 2 * DAY
@@ -51,7 +51,7 @@ def open_unit(units: Units, clock: Clock) -> Iterator[Unit]:
         raise
 
 
-def admit_node(unit: Unit, node: Node, prices: PriceShelf, now: int) -> None:
+def admit_node(unit: Unit, node: Node, prices: PriceBookCache, now: int) -> None:
     """Set aside what a node that was just written may cost. Raises BudgetExceeded if a budget has
     no room for it; then nothing of the unit may be kept.
 
@@ -67,7 +67,7 @@ def admit_node(unit: Unit, node: Node, prices: PriceShelf, now: int) -> None:
 
 
 def admit_under_new_payer(
-    unit: Unit, node: Node, before: Attribution, prices: PriceShelf, now: int
+    unit: Unit, node: Node, before: Attribution, prices: PriceBookCache, now: int
 ) -> None:
     """Admit a node that is charged to another payer from now on under the budgets of that payer, as
     if the node were new. Budgets that covered the node before are not asked."""
@@ -80,7 +80,7 @@ def admit_under_new_payer(
     _require_room(unit, node, covering, prices.get_book(unit), now)
 
 
-def extend_hold(unit: Unit, node: Node, until: int, prices: PriceShelf, now: int) -> None:
+def extend_hold(unit: Unit, node: Node, until: int, prices: PriceBookCache, now: int) -> None:
     """Set aside what a node with a time to live may cost when it is kept until `until`. Raises
     BudgetExceeded if a budget has no room for it; then nothing of the unit may be kept."""
     ttl = node.spec.ttl_seconds
@@ -89,7 +89,7 @@ def extend_hold(unit: Unit, node: Node, until: int, prices: PriceShelf, now: int
         _place_and_admit(unit, node, longest, prices, now, is_longer=longest > ttl)
 
 
-def update_hold_ttl(unit: Unit, node: Node, before: Node, prices: PriceShelf, now: int) -> None:
+def update_hold_ttl(unit: Unit, node: Node, before: Node, prices: PriceBookCache, now: int) -> None:
     """Set aside what a node may cost after its time to live changed. Raises BudgetExceeded if a
     budget has no room for a longer one; then nothing of the unit may be kept."""
     ttl, old = node.spec.ttl_seconds, before.spec.ttl_seconds
@@ -107,7 +107,7 @@ def _lifetime_seconds(node: Node, now: int) -> int | None:
 
 
 def _place_and_admit(
-    unit: Unit, node: Node, ttl: int | None, prices: PriceShelf, now: int, *, is_longer: bool
+    unit: Unit, node: Node, ttl: int | None, prices: PriceBookCache, now: int, *, is_longer: bool
 ) -> None:
     """Place the hold of a node for `ttl` seconds, and admit the node if the hold is longer."""
     book = prices.get_book(unit)
@@ -120,7 +120,7 @@ def _place_and_admit(
         _require_room(unit, node, covering, book, now)
 
 
-def check_job(unit: Unit, node: Node, job: Job, prices: PriceShelf, now: int) -> None:
+def check_job(unit: Unit, node: Node, job: Job, prices: PriceBookCache, now: int) -> None:
     """Raise BudgetExceeded unless the budgets of a job have room for its worst case on an existing
     node: `max_duration_seconds`. Budgets that cover the node have admitted it already."""
     who = Payer(job.project, job.team, job.owner, job.id, job.labels)
@@ -143,7 +143,7 @@ def check_job(unit: Unit, node: Node, job: Job, prices: PriceShelf, now: int) ->
         raise error
 
 
-def on_asked(unit: Unit, node: Node, asked: Asked, prices: PriceShelf, now: int) -> None:
+def on_asked(unit: Unit, node: Node, asked: Asked, prices: PriceBookCache, now: int) -> None:
     """Admit a stopped node that is started again, like a new one."""
     if asked is Asked.PRESENT:
         admit_node(unit, replace(node, asked=asked), prices, now)

@@ -31,7 +31,7 @@ from service.domain.ids import check_labels, new_id
 from service.domain.notifications.notification import Notification, check_emails, check_webhook
 from service.domain.time_window import Granularity, Window
 from service.store.budgets import BudgetRefusal
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 __all__ = [
@@ -120,7 +120,7 @@ class BudgetService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         costs: CostService,
         forecast: Forecast | None = None,

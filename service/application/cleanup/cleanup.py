@@ -31,7 +31,7 @@ from service.domain.nodes.node import Node, NodeState
 from service.store.idle import RestingNode
 from service.store.idle_fleet import IdleFleet, read_fleet, read_rates, read_subject
 from service.store.node_ends import read_ends
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -105,7 +105,7 @@ class CleanupService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         projects: Sequence[str],
         mode: IdleMode,

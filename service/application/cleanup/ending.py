@@ -20,7 +20,7 @@ from service.domain.nodes.deletion import requested_by
 from service.domain.nodes.node import Asked, Node
 from service.store.idle_fleet import read_subject
 from service.store.node_ends import read_causes
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit
 
 
@@ -94,7 +94,7 @@ def record_end(  # noqa: PLR0913 - who, why, and what it was looked at with
     node: Node,
     actor: str,
     reason: str,
-    prices: PriceShelf,
+    prices: PriceBookCache,
     now: int,
     *,
     times: IdleTimes,

@@ -23,7 +23,7 @@ from service.domain.nodes.keep import (
     without_keep,
 )
 from service.domain.nodes.node import Node
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 CALLER = "caller"
@@ -50,7 +50,7 @@ class KeepOrder:
 class KeepService:
     """Each public method is one unit of work, without a call to the cloud."""
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
+    def __init__(self, units: Units, prices: PriceBookCache, clock: Clock) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
@@ -108,7 +108,7 @@ class KeepService:
         return change_node(self._units, self._clock, node_id, version, end_and_record)
 
 
-def write_keep(unit: Unit, node: Node, keep: Keep, prices: PriceShelf, now: int) -> Node:
+def write_keep(unit: Unit, node: Node, keep: Keep, prices: PriceBookCache, now: int) -> Node:
     """Write a keep in the caller's unit of work; returns the same node if it is kept for as long
     already. The cost beyond its time to live is set aside: raises BudgetExceeded if a budget has no
     room for it, Conflict for a node that is being deleted."""

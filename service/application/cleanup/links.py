@@ -19,7 +19,7 @@ from service.domain.idle.links import KEEP_SECONDS, Link, LinkRefusal, Verb, fin
 from service.domain.nodes.keep import cloud_ends_at, describe_keep_end, keep_of
 from service.domain.nodes.node import Asked, Node
 from service.store.node_ends import read_causes
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 ACTOR = "a link in a message"
@@ -70,7 +70,7 @@ class LinkService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         nodes: NodeService,
         times: IdleTimes = SHIPPED_TIMES,

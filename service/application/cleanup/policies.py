@@ -25,7 +25,7 @@ from service.domain.idle.policy import (
 from service.domain.notifications.notification import check_recipient
 from service.store.idle_fleet import read_subject
 from service.store.node_ends import read_ends
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class PolicyService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         projects: Sequence[str],
         mode: IdleMode,

@@ -25,7 +25,7 @@ from service.domain.time_window import (
     split_into_buckets,
     zone_of,
 )
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 _MOST_REPORTS = 128
@@ -95,7 +95,7 @@ class CostService:
     itself, which takes longer. Both give the same figures."""
 
     def __init__(
-        self, units: Units, prices: PriceShelf, clock: Clock, warmup: int = WARMUP_SECONDS
+        self, units: Units, prices: PriceBookCache, clock: Clock, warmup: int = WARMUP_SECONDS
     ) -> None:
         """`warmup` is the number of seconds from READY that count as starting, unless a node works
         sooner."""

@@ -16,7 +16,7 @@ from service.domain.metering.reservation import Reservation
 from service.domain.pricing.price_book import Price, PriceBook
 from service.domain.time_window import Window
 from service.store.ledger import PostedLine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 from service.store.usage_versions import UsageVersion
 
@@ -45,7 +45,7 @@ class Explanation(InWords):
 class ExplanationService:
     """Reads what a line is based on; nothing is stored for this purpose."""
 
-    def __init__(self, units: Units, prices: PriceShelf) -> None:
+    def __init__(self, units: Units, prices: PriceBookCache) -> None:
         self._units = units
         self._prices = prices
 

@@ -17,7 +17,7 @@ from service.domain.commitments.coverage import price_commitments
 from service.domain.costs.focus import Account, Version, format_header, format_lines
 from service.domain.errors import RateLimited
 from service.domain.time_window import Window, parse_window
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 
 AT_ONCE = 4
@@ -39,7 +39,9 @@ class Export:
 class ExportService:
     """Writes the ledger in the formats of other tools."""
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, account: Account) -> None:
+    def __init__(
+        self, units: Units, prices: PriceBookCache, clock: Clock, account: Account
+    ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock

@@ -38,7 +38,7 @@ from service.domain.nodes.keep import goes_at
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import RESERVED, PriceBook, reservation_in
 from service.domain.time_window import Granularity, Window, midnight_of, split_into_buckets, zone_of
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 Only = Mapping[str, Sequence[str]]
@@ -121,7 +121,7 @@ class ForecastService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         costs: CostService,
         latest: LatestAnswers | None = None,

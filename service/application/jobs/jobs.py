@@ -32,7 +32,7 @@ from service.domain.jobs.transition import new_attempt, with_wait_detail
 from service.domain.nodes.node import Node
 from service.domain.nodes.request import RequestedNode, ResolvedRequest
 from service.store.jobs import JobFilter
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 __all__ = ["JobFilter", "JobService", "JobStatus", "JobWithAttempts", "OnNode", "SubmittedJob"]
@@ -97,7 +97,7 @@ class JobService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         requests: NodeRequests,
         projects: Sequence[str],

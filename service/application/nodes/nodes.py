@@ -36,7 +36,7 @@ from service.domain.nodes.stop_rules import stop_obstacles
 from service.store.ledger import PostedLine
 from service.store.node_ends import read_causes
 from service.store.node_list import ANY, NodeFilter, NodeListPage
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 __all__ = ["CreatedNode", "EndRequested", "NodeChange", "NodeFilter", "NodeListPage", "NodeService"]
@@ -87,7 +87,7 @@ class NodeService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         projects: Sequence[str],
         least_idle: int = LEAST_IDLE,

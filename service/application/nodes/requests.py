@@ -24,7 +24,7 @@ from service.domain.pricing import driver_vm
 from service.domain.pricing.burn import BilledUnits, burn_of
 from service.domain.pricing.estimate import sku_of
 from service.domain.pricing.purchases import pool_of
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 
@@ -34,7 +34,7 @@ class NodeRequests:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         projects: Sequence[str],
         least_idle: int = LEAST_IDLE,

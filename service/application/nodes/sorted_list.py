@@ -11,7 +11,7 @@ from service.domain.clock import HOUR, floor_to
 from service.domain.pricing.burn import burn_of
 from service.store.idle_fleet import sum_rates
 from service.store.node_list import ANY, NodeFilter, decode_parts
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.sorted_nodes import USED_SECONDS, NodeOrder, SortFacts, SortKey
 from service.store.unit import Unit
 
@@ -54,9 +54,9 @@ class SortedQuery:
     budget_ends: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery) -> SortedPage:
+def read_sorted_page(unit: Unit, cache: PriceBookCache, now: int, query: SortedQuery) -> SortedPage:
     """One page of the nodes that match. Raises Rejected for an invalid token."""
-    book, found, only = shelf.get_book(unit), unit.sorted_nodes, query.only
+    book, found, only = cache.get_book(unit), unit.sorted_nodes, query.only
     numbers = found.count_by_price(only)
     rates: dict[str, int] = {}  # nano-dollars an hour of one slice; 0 if a price is unknown
     for key in filter(None, numbers):
@@ -69,7 +69,7 @@ def read_sorted_page(unit: Unit, shelf: PriceShelf, now: int, query: SortedQuery
     ids, more = found.list_ids(only, query.order, query.size, query.token, facts)
     slots = unit.idle_rollups.count_slots(ids, floor_to(now - USED_SECONDS, HOUR))
     return SortedPage(
-        nodes=unit.listing.read_many(ids, shelf, now),
+        nodes=unit.listing.read_many(ids, cache, now),
         next_page_token=more,
         rates=sum_rates(unit.usage.find_open_of(ids), book, now),
         used={node_id: busy * 100 // (busy + idle) for node_id, (busy, idle) in slots.items()},

@@ -30,7 +30,7 @@ from service.domain.ids import new_id
 from service.domain.metering.meter import Meter
 from service.domain.pricing.price_book import Price, PriceBook
 from service.domain.time_window import Window, parse_window, zone_of
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 _SAME = (
@@ -76,7 +76,7 @@ class CommitmentService:
     """Records commitments, and computes what they cover from the usage."""
 
     def __init__(
-        self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
+        self, units: Units, prices: PriceBookCache, clock: Clock, projects: Sequence[str]
     ) -> None:
         self._units = units
         self._prices = prices

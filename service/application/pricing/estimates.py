@@ -19,7 +19,7 @@ from service.domain.pricing import sizing
 from service.domain.pricing.estimate import PriceOffer, list_offers
 from service.domain.pricing.price_book import PriceBook
 from service.domain.pricing.sizing import Need, Option
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 
 _ASKED_FOR = (
@@ -126,7 +126,7 @@ class EstimateService:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         shares: BudgetKeeper | None = None,
         project: str = "",

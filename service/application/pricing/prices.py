@@ -25,7 +25,7 @@ from service.domain.pricing.price_book import (
     series_of,
 )
 from service.domain.pricing.sellable import check_named, check_sold
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 
@@ -51,7 +51,7 @@ class CreatedPrice:
 class PriceService:
     """Lists past and current prices, and adds prices for the future."""
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
+    def __init__(self, units: Units, prices: PriceBookCache, clock: Clock) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock

@@ -19,7 +19,7 @@ from service.domain.commitments.recommendation import (
     recommend_commitment,
 )
 from service.domain.pricing.price_book import CHIP_HOUR, ON_DEMAND, PriceBook, Sku
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 _KEPT = 4
@@ -57,7 +57,7 @@ class CommitmentAdvices:
 class RecommendationService:
     """Recommendations are computed once a day, unless usage or prices change."""
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock) -> None:
+    def __init__(self, units: Units, prices: PriceBookCache, clock: Clock) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock

@@ -21,7 +21,7 @@ from service.domain.metering.reservation import (
 )
 from service.domain.pricing.price_book import Price, PriceBook
 from service.store.ledger import PostedLine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 _SAME = (
@@ -74,7 +74,7 @@ class ReservationService:
     """Records reservations; the metering computes their cost."""
 
     def __init__(
-        self, units: Units, prices: PriceShelf, clock: Clock, projects: Sequence[str]
+        self, units: Units, prices: PriceBookCache, clock: Clock, projects: Sequence[str]
     ) -> None:
         self._units = units
         self._prices = prices

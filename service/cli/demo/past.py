@@ -161,7 +161,7 @@ class LocalRegistry:
     def resolve(self, image: str, architecture: str) -> ImageFacts:
         """The facts of an image. Raises ImageNotFound where the registries do not serve it."""
         reference = ImageReference.parse(image)
-        found = self.world.shelf.serve_manifest(
+        found = self.world.manifests.serve_manifest(
             self.world.config.registry, reference.name, reference.reference
         )
         if found.status != 200:

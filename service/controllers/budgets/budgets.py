@@ -24,7 +24,7 @@ from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.notification import Channel, Notification, body_of
 from service.domain.time_window import Window
 from service.store.node_ends import read_causes
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -43,7 +43,9 @@ class BudgetController:
 
     name = "budgets"
 
-    def __init__(self, units: Units, prices: PriceShelf, clock: Clock, books: BudgetBooks) -> None:
+    def __init__(
+        self, units: Units, prices: PriceBookCache, clock: Clock, books: BudgetBooks
+    ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock

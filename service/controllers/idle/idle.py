@@ -33,7 +33,7 @@ from service.domain.idle.workers import workers_of
 from service.domain.lease import Lease
 from service.domain.nodes.keep import Keep
 from service.store.idle_fleet import IdleFleet, read_fleet
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -68,7 +68,7 @@ class IdleActs(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class IdleManners:
+class IdleSettings:
     """Settings of the controller, its monotonic clock in seconds, and the reader of worker reports
     (None: reports are not read). `is_shrunk` says whether half of a project's nodes went missing
     lately; it is the collector of orphans that polls them."""
@@ -89,26 +89,26 @@ class IdleController:
     def __init__(
         self,
         units: Units,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         telemetry: TelemetryReader,
         acts: IdleActs,
-        manners: IdleManners,
+        settings: IdleSettings,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
         self._telemetry = telemetry
         self._acts = acts
-        self._times = manners.times
-        self._ceiling = manners.ceiling
-        self._monotonic = manners.monotonic
-        self._reports = manners.reports
-        self._is_shrunk = manners.is_shrunk
+        self._times = settings.times
+        self._ceiling = settings.ceiling
+        self._monotonic = settings.monotonic
+        self._reports = settings.reports
+        self._is_shrunk = settings.is_shrunk
         self._ticked: dict[str, tuple[int, float]] = {}
         self._memories: dict[str, IdleMemory] = {}
-        self._rollups = Rollups(units, manners.times.telemetry)
-        self._collector = Collector(manners.monotonic)
+        self._rollups = Rollups(units, settings.times.telemetry)
+        self._collector = Collector(settings.monotonic)
 
     def tick(self, lease: Lease) -> None:
         """Read new samples, assess every node, save, and begin to end the nodes that may go."""

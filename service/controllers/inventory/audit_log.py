@@ -35,7 +35,7 @@ from service.domain.nodes.node import Place
 from service.domain.nodes.placement import Placement
 from service.domain.nodes.slices import slice_as_node
 from service.domain.pricing.price_book import PriceBook
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -89,7 +89,7 @@ class EvidenceController:
         units: Units,
         cloud: TpuCloud,
         history: OperationHistory,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
     ) -> None:
         self._units = units

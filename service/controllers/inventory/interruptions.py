@@ -19,7 +19,7 @@ from service.domain.metering.meter import Usage
 from service.domain.nodes.node import Place
 from service.domain.nodes.operation import Operation
 from service.domain.nodes.slices import WHOLE
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -36,7 +36,7 @@ class InterruptionSearch:
     """Finds interruptions between two looks: a node that is READY at both may have been down in
     between, and so may a node that was seen to end."""
 
-    def __init__(self, units: Units, cloud: TpuCloud, prices: PriceShelf) -> None:
+    def __init__(self, units: Units, cloud: TpuCloud, prices: PriceBookCache) -> None:
         self._units = units
         self._cloud = cloud
         self._prices = prices

@@ -29,7 +29,7 @@ from service.domain.nodes.ownership import is_ours
 from service.domain.nodes.queued_resource import IN_LINE
 from service.domain.nodes.slices import WHOLE, slice_as_node
 from service.store.nodes import Fingerprint, KnownNode
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 
 log = structlog.get_logger()
@@ -152,7 +152,7 @@ class InventoryController:
         self,
         units: Units,
         cloud: TpuCloud,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         onlookers: Sequence[InventoryListener] = (),
     ) -> None:

@@ -12,7 +12,7 @@ from service.domain.clock import Clock
 from service.domain.errors import StaleVersion
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 Change = Callable[[Unit, Node], Node]
@@ -33,9 +33,9 @@ class StepContext:
 
     units: Units
     cloud: TpuCloud
-    prices: PriceShelf
+    prices: PriceBookCache
     clock: Clock
-    manners: Installation
+    installation: Installation
     records: SharedRecords = field(init=False)
     """The cloud's record of operations, shared by all steps of a tick."""
 

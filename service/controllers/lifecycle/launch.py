@@ -167,7 +167,7 @@ class LaunchSteps:
         cloud = self._tools.cloud_under_lease(lease)
         if too_old_to_send(node, self._tools.clock()):
             return None
-        labels = labels_for(node, self._tools.manners.install)
+        labels = labels_for(node, self._tools.installation.install)
         # Google ends the request by itself at this time, even if no daemon runs then.
         until = next_deadline(node, self._tools.clock())
         until = until if node.ready_at is None else None
@@ -207,7 +207,7 @@ class LaunchSteps:
                 unanswered_at=None if final else node.unanswered_at,
                 last_error="",
                 tries=0,
-                next_try_at=now + self._tools.manners.period,
+                next_try_at=now + self._tools.installation.period,
             )
 
         self._tools.save(node, lease, with_operation)

@@ -43,7 +43,7 @@ from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.node_messages import notifications_of, recipients_of, ttl_message
 from service.domain.pricing.burn import burn_of
 from service.store.node_ends import read_causes
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
@@ -61,7 +61,7 @@ class LifecycleController:
     name = "lifecycle"
 
     def __init__(
-        self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock, steps: Steps
+        self, units: Units, cloud: TpuCloud, prices: PriceBookCache, clock: Clock, steps: Steps
     ) -> None:
         self._units = units
         self._cloud = cloud

@@ -33,7 +33,7 @@ from service.domain.nodes.operation import Operation
 from service.domain.nodes.ownership import is_our_ticket, is_ours
 from service.domain.nodes.slices import place_of, slice_as_node, slice_numbers
 from service.domain.pricing.billing_rules import is_billable
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 
 Found = TypeVar("Found")
@@ -49,7 +49,7 @@ class NodeObserver:
         self,
         units: Units,
         cloud: TpuCloud,
-        prices: PriceShelf,
+        prices: PriceBookCache,
         clock: Clock,
         records: OperationLog,
     ) -> None:

@@ -58,7 +58,7 @@ class ReimageSteps:
                 node.with_state(NodeState.REIMAGING, operation.created_at),
                 operation=operation.name,
                 tries=node.tries + 1,
-                next_try_at=now + self._tools.manners.period,
+                next_try_at=now + self._tools.installation.period,
             )
 
         self._tools.save(node, lease, end_usage_and_move)

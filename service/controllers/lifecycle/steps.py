@@ -73,7 +73,7 @@ class Steps:
     def _schedule_look(self, node: Node, lease: Lease) -> None:
         now = self._tools.clock()
         waited = now - max(node.state_since, node.delete_requested_at or 0)
-        later = now + wait_delay(waited, self._tools.manners.period)
+        later = now + wait_delay(waited, self._tools.installation.period)
         self._tools.save(node, lease, lambda _, node: replace(node, next_try_at=later))
 
     def _record_absence(self, node: Node, look: NodeLook, lease: Lease) -> None:
@@ -88,7 +88,7 @@ class Steps:
             if is_alarming:
                 unit.events.add(Event(node.id, now, "alarm", message))
                 node = replace(node, alarmed_at=now)
-            return replace(node, next_try_at=now + self._tools.manners.period)
+            return replace(node, next_try_at=now + self._tools.installation.period)
 
         if is_alarming:
             log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)

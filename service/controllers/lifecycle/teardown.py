@@ -86,7 +86,7 @@ class TeardownSteps:
 
     def _schedule_look(self, node: Node, lease: Lease, operation: Operation | None = None) -> None:
         now = self._tools.clock()
-        later = max(self._tools.manners.period, retry_delay(node.tries) if node.tries else 0)
+        later = max(self._tools.installation.period, retry_delay(node.tries) if node.tries else 0)
 
         def count_try(_unit: Unit, node: Node) -> Node:
             return replace(
@@ -120,7 +120,7 @@ class TeardownSteps:
                 node.with_state(state, operation.created_at),
                 operation=operation.name,
                 tries=0,
-                next_try_at=now + self._tools.manners.period,
+                next_try_at=now + self._tools.installation.period,
             )
 
         self._tools.save(node, lease, end_usage_and_move)

@@ -36,7 +36,7 @@ from service.domain.orphans.verdict import (
     next_move,
 )
 from service.domain.pricing.billing_rules import is_billable
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 
 log = structlog.get_logger()
@@ -63,13 +63,18 @@ class OrphanDeletion:
     by the orphan's version and by the lease."""
 
     def __init__(
-        self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock, manners: Installation
+        self,
+        units: Units,
+        cloud: TpuCloud,
+        prices: PriceBookCache,
+        clock: Clock,
+        installation: Installation,
     ) -> None:
         self._units = units
         self._cloud = cloud
         self._prices = prices
         self._clock = clock
-        self._manners = manners
+        self._installation = installation
 
     def take_step(self, orphan: Orphan, watch: FleetWatch | None, lease: Lease) -> None:
         """Take one step; see `service.domain.orphans.verdict.next_move`."""
@@ -98,7 +103,7 @@ class OrphanDeletion:
                 self._save_orphan(replace(kept, next_try_at=None, tries=0), lease)
             case OrphanMove.WAIT:
                 now = self._clock()
-                later = now + wait_delay(now - orphan.since, self._manners.period)
+                later = now + wait_delay(now - orphan.since, self._installation.period)
                 error = OCCUPIED if found.is_occupied else ""
                 self._save_orphan(replace(orphan, next_try_at=later, last_error=error), lease)
             case OrphanMove.DELETE:
@@ -130,7 +135,7 @@ class OrphanDeletion:
         if found.shown is None:
             return None
         return classify_resource(
-            found.shown, attempts, self._manners.install, manned=bool(found.states)
+            found.shown, attempts, self._installation.install, manned=bool(found.states)
         )
 
     def _delete_orphan(self, orphan: Orphan, found: ShownOrphan, lease: Lease) -> None:

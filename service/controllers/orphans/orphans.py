@@ -22,7 +22,7 @@ from service.domain.orphans.orphan import DELETE, STEWARD, Orphan, OrphanVerdict
 from service.domain.orphans.verdict import deletion_limit, judge_orphan
 from service.store.nodes import Fingerprint
 from service.store.orphans import Orphans
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ Sight = tuple[bytes, bytes, Blind, Fingerprint]
 records."""
 
 
-class GarbageController:
+class OrphanController:
     """Records orphans as a listener of the inventory, and deletes them in its own tick.
 
     Its memory belongs to one lease: after a takeover the controller watches for a while before it
@@ -53,13 +53,18 @@ class GarbageController:
     name = "garbage"
 
     def __init__(
-        self, units: Units, cloud: TpuCloud, prices: PriceShelf, clock: Clock, manners: Installation
+        self,
+        units: Units,
+        cloud: TpuCloud,
+        prices: PriceBookCache,
+        clock: Clock,
+        installation: Installation,
     ) -> None:
         self._units = units
         self._prices = prices
         self._clock = clock
-        self._manners = manners
-        self._deletion = OrphanDeletion(units, cloud, prices, clock, manners)
+        self._installation = installation
+        self._deletion = OrphanDeletion(units, cloud, prices, clock, installation)
         self._models = QueueModels(cloud, clock)
         self._watches: dict[str, tuple[Lease, FleetWatch]] = {}
         self._agreed: dict[str, tuple[Lease, Sight, int]] = {}
@@ -87,7 +92,7 @@ class GarbageController:
         if settled:
             self._agreed[project] = lease, sight, size
         before = self._watch_of(lease)
-        after = next_watch(before, look.asked, size, look.blind_zones, self._manners.period)
+        after = next_watch(before, look.asked, size, look.blind_zones, self._installation.period)
         self._watches[project] = lease, after
         if not after.is_shrunk or (before is not None and before.is_shrunk):
             return
@@ -141,7 +146,7 @@ class GarbageController:
 
         The records are read after the look: a node is recorded before it is created in the cloud.
         """
-        project, manners = lease.project, self._manners
+        project, installation = lease.project, self._installation
         with self._units.reading() as unit:
             live = unit.orphans.list_live_places(project)
             before = {orphan.shown.path: orphan for orphan in unit.orphans.list_known(project)}
@@ -150,7 +155,9 @@ class GarbageController:
         )
         with self._units.reading() as unit:
             attempts = unit.orphans.list_attempts(project, collect_names(candidates))
-        found = find_changes(look, candidates, attempts, before, manners.install, manners.period)
+        found = find_changes(
+            look, candidates, attempts, before, installation.install, installation.period
+        )
         written = self._write_changes(found, lease)
         changed = (*found.added, *found.written)
         new = [orphan for orphan in changed if orphan.first_seen == look.asked]

@@ -23,7 +23,7 @@ from service.domain.nodes.slices import WHOLE, merge_slices, slice_as_node, slic
 from service.domain.pricing.billing_rules import is_billable
 from service.domain.pricing.price_book import PriceBook
 from service.store.observations import Observation
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit
 
 Sights = Mapping[int, tuple[CloudNode, Poll]]
@@ -33,7 +33,7 @@ Lost = Mapping[int, tuple[str, Poll]]
 """The new state and the poll of each slice that no longer exists in the cloud."""
 
 
-def lock_and_price(unit: Unit, node_ids: Iterable[str], prices: PriceShelf) -> PriceBook:
+def lock_and_price(unit: Unit, node_ids: Iterable[str], prices: PriceBookCache) -> PriceBook:
     """Lock the usage of nodes, then return the prices for posting it. In this order, because a
     price that is entered later waits for the lock and has the usage posted again."""
     unit.usage.lock(node_ids)
@@ -57,7 +57,7 @@ def record_sights(unit: Unit, node: Node, sights: Sights, book: PriceBook, sourc
     for number in slice_numbers(node):
         member = slice_as_node(node, number)
         if number in sights:
-            member = _believe_part(unit, member, number, sights[number], _Pen(book, source))
+            member = _believe_part(unit, member, number, sights[number], _Recorder(book, source))
         parts.append(member)
     now = max(poll.now for _, poll in sights.values())
     after = merge_slices(node, parts, now)
@@ -67,7 +67,7 @@ def record_sights(unit: Unit, node: Node, sights: Sights, book: PriceBook, sourc
 
 
 @dataclass(frozen=True, slots=True)
-class _Pen:
+class _Recorder:
     """The prices, and the controller that made the observation."""
 
     book: PriceBook
@@ -79,7 +79,7 @@ def _believe_part(
     member: Node,
     number: int,
     seen: tuple[CloudNode, Poll],
-    pen: _Pen,
+    recorder: _Recorder,
 ) -> Node:
     sight, poll = seen
     running = unit.usage.find_open(member.id, number)
@@ -93,14 +93,14 @@ def _believe_part(
                 happened_at=belief.happened_at,
                 observed_at=poll.now,
                 recorded_at=poll.now,
-                source=pen.source,
+                source=recorder.source,
             )
         )
     if belief.usage is not None and belief.usage != running:
         usage = _with_slice(unit, belief.usage, number, is_new=running is None)
-        write_usage(unit, usage, pen.book, poll.now)
+        write_usage(unit, usage, recorder.book, poll.now)
     if sight.state in LOST and belief.node.state != member.state:
-        _waive_earlier(unit, member, number, belief.usage, seen, pen.book)
+        _waive_earlier(unit, member, number, belief.usage, seen, recorder.book)
     unit.events.add(*(with_slice_label(event, number) for event in belief.events))
     return belief.node
 

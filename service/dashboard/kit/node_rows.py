@@ -46,7 +46,7 @@ _ASKED: Mapping[str, str] = {Asked.ABSENT: "deletion requested", Asked.STOPPED: 
 class NodeRow:
     """One node in words. `hourly` is empty when no price is known. `billed` is whether the node is
     charged now; `rate_note` says when `hourly` is not what is charged now. `tone` is one of a few
-    signs and goes with the state. `waited` is the time in the queue, empty outside of it. `wish`
+    signs and goes with the state. `waited` is the time in the queue, empty outside of it. `summary`
     is an open request, or says how its deletion fails. `idle` describes the idleness, empty while
     the node works."""
 
@@ -61,7 +61,7 @@ class NodeRow:
     state: str
     tone: str
     since: Moment
-    wish: str
+    summary: str
     waited: str
     idle: str
     error: str
@@ -108,7 +108,7 @@ def build_node_row(said: Mapping[str, Any], now: int, idle: str = "") -> NodeRow
         state=FAILING if is_failing else state,
         tone="trouble" if is_failing else tone_of(state),
         since=to_moment(since),
-        wish=describe_failure(said, now) if is_failing else describe_request(said),
+        summary=describe_failure(said, now) if is_failing else describe_request(said),
         waited=format_duration(now - since) if state == NodeState.QUEUED else "",
         idle=idle,
         error=escape_invisible(said["last_error"]),

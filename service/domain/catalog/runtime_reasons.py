@@ -62,8 +62,8 @@ def describe_chosen(
 
     `by_default` says that the caller named no framework.
     """
-    wish = f"{framework.label}, as no framework was named" if by_default else framework.label
-    return f"chose {name} for {wish}: {' '.join(why).removesuffix('.')}"
+    chosen = f"{framework.label}, as no framework was named" if by_default else framework.label
+    return f"chose {name} for {chosen}: {' '.join(why).removesuffix('.')}"
 
 
 def describe_named(name: str, accelerator: AcceleratorType) -> str:

@@ -30,37 +30,39 @@ class _Place:
     rate: int | None
 
 
-def resolve_request(wish: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:
+def resolve_request(request: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:
     """The spec of a request for one type, or for several as alternatives.
 
     The zones of one type are tried in the caller's order if the caller named zones, else the
     cheapest first. Several types are always tried with the cheapest node first. Raises Rejected if
     the request cannot be met.
     """
-    if wish.accelerator_types:
-        return _resolve_any_of(wish, catalog, rate)
-    accelerator = resolve_hardware(wish, catalog)
-    zones = candidate_zones(wish, accelerator, catalog)
+    if request.accelerator_types:
+        return _resolve_any_of(request, catalog, rate)
+    accelerator = resolve_hardware(request, catalog)
+    zones = candidate_zones(request, accelerator, catalog)
     places = [_Place(accelerator, zone, rate(accelerator, zone)) for zone in zones]
-    if not wish.zones:
+    if not request.zones:
         places.sort(key=_price_order)
     ordered = tuple(place.zone for place in places)
-    unpriced = _warn_unpriced(wish, places[0])
+    unpriced = _warn_unpriced(request, places[0])
     return resolve_spec(
-        wish, accelerator, ordered, cheapest_first=not wish.zones, warnings=unpriced
+        request, accelerator, ordered, cheapest_first=not request.zones, warnings=unpriced
     )
 
 
-def _resolve_any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:
+def _resolve_any_of(request: RequestedNode, catalog: Catalog, rate: Rate) -> ResolvedRequest:
     """Leaves out impossible types with a warning. Raises Rejected if no type is possible."""
-    types = _check_types(wish, catalog)
+    types = _check_types(request, catalog)
     possible: dict[str, ResolvedRequest] = {}
     impossible: dict[str, Rejected] = {}
     for accelerator in types:
         # The same request for this type alone, in the named zones that offer the type.
-        offered = catalog.zones_for(accelerator, wish.provisioning_model)
-        zones = tuple(zone for zone in wish.zones if zone in offered) or tuple(wish.zones)
-        alone = replace(wish, accelerator_type=accelerator.name, accelerator_types=(), zones=zones)
+        offered = catalog.zones_for(accelerator, request.provisioning_model)
+        zones = tuple(zone for zone in request.zones if zone in offered) or tuple(request.zones)
+        alone = replace(
+            request, accelerator_type=accelerator.name, accelerator_types=(), zones=zones
+        )
         try:
             possible[accelerator.name] = resolve_spec(
                 alone, accelerator, candidate_zones(alone, accelerator, catalog)
@@ -91,33 +93,33 @@ def _resolve_any_of(wish: RequestedNode, catalog: Catalog, rate: Rate) -> Resolv
         spec,
         (
             *(f"{name} is left out: {error}" for name, error in impossible.items()),
-            *dict.fromkeys(said for request in possible.values() for said in request.warnings),
-            *_warn_unpriced(wish, places[0]),
+            *dict.fromkeys(said for resolved in possible.values() for said in resolved.warnings),
+            *_warn_unpriced(request, places[0]),
         ),
-        tuple(dict.fromkeys(why for request in possible.values() for why in request.reasons)),
+        tuple(dict.fromkeys(why for resolved in possible.values() for why in resolved.reasons)),
     )
 
 
-def _check_types(wish: RequestedNode, catalog: Catalog) -> list[AcceleratorType]:
+def _check_types(request: RequestedNode, catalog: Catalog) -> list[AcceleratorType]:
     """The types of a request. Raises Rejected for fields that contradict them.
 
     A named zone that offers none of the types is a mistake, so it is refused and not left out.
     """
-    if wish.accelerator_type is not None:
+    if request.accelerator_type is not None:
         raise Rejected(
             "give accelerator_type or accelerator_types, not both", field="accelerator_types"
         )
-    if wish.generation is not None or wish.chips is not None or wish.topology is not None:
+    if request.generation is not None or request.chips is not None or request.topology is not None:
         raise Rejected(
             "give either accelerator_types, or generation with chips or topology",
             field="accelerator_types",
         )
-    types = [catalog.get_accelerator(name) for name in dict.fromkeys(wish.accelerator_types)]
-    model = wish.provisioning_model
+    types = [catalog.get_accelerator(name) for name in dict.fromkeys(request.accelerator_types)]
+    model = request.provisioning_model
     offered = dict.fromkeys(
         zone for accelerator in types for zone in catalog.zones_for(accelerator, model)
     )
-    missing = [zone for zone in wish.zones if zone not in offered]
+    missing = [zone for zone in request.zones if zone not in offered]
     if missing:
         raise NotOffered(
             f"none of {', '.join(accelerator.name for accelerator in types)} is offered in"
@@ -146,10 +148,10 @@ def _merge_refusals(errors: Mapping[str, Rejected]) -> Rejected:
     return type(first)(f"none of these types can be used: {said}", **facts)
 
 
-def _warn_unpriced(wish: RequestedNode, place: _Place) -> tuple[str, ...]:
+def _warn_unpriced(request: RequestedNode, place: _Place) -> tuple[str, ...]:
     if place.rate is not None:
         return ()
-    model, name = wish.provisioning_model, place.accelerator.name
+    model, name = request.provisioning_model, place.accelerator.name
     return (f"no {model} price is known for {name} in {place.zone}",)
 
 

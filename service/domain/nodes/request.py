@@ -89,35 +89,39 @@ class _Runtime:
     why: str
 
 
-def resolve_hardware(wish: RequestedNode, catalog: Catalog) -> AcceleratorType:
+def resolve_hardware(request: RequestedNode, catalog: Catalog) -> AcceleratorType:
     """The accelerator type of a request, by its name or by generation and size."""
-    by_size = wish.generation is not None or wish.chips is not None or wish.topology is not None
-    if wish.accelerator_type is not None:
+    by_size = (
+        request.generation is not None or request.chips is not None or request.topology is not None
+    )
+    if request.accelerator_type is not None:
         if by_size:
             raise Rejected(
                 "give either accelerator_type, or generation with chips or topology",
                 field="accelerator_type",
             )
-        return catalog.get_accelerator(wish.accelerator_type)
-    if wish.generation is None:
+        return catalog.get_accelerator(request.accelerator_type)
+    if request.generation is None:
         raise Rejected(
             "give the hardware: accelerator_type, accelerator_types (any of them will do), or"
             " generation with chips or topology",
             field="accelerator_type",
         )
-    return catalog.choose_accelerator(wish.generation, chips=wish.chips, topology=wish.topology)
+    return catalog.choose_accelerator(
+        request.generation, chips=request.chips, topology=request.topology
+    )
 
 
 def candidate_zones(
-    wish: RequestedNode, accelerator: AcceleratorType, catalog: Catalog
+    request: RequestedNode, accelerator: AcceleratorType, catalog: Catalog
 ) -> tuple[str, ...]:
     """The zones in which a request allows the node to be created."""
     return catalog.candidate_zones(
         accelerator,
-        zone=wish.zone,
-        zones=wish.zones,
-        regions=wish.regions,
-        model=wish.provisioning_model,
+        zone=request.zone,
+        zones=request.zones,
+        regions=request.regions,
+        model=request.provisioning_model,
     )
 
 
@@ -136,7 +140,7 @@ def check_times(valid_until: int | None, max_wait_seconds: int | None, now: int)
 
 
 def resolve_spec(
-    wish: RequestedNode,
+    request: RequestedNode,
     accelerator: AcceleratorType,
     zones: tuple[str, ...],
     *,
@@ -145,74 +149,74 @@ def resolve_spec(
 ) -> ResolvedRequest:
     """The spec of a caller's request, with its zones in order; `warnings` follow its own. Raises
     Rejected if it cannot be met."""
-    if wish.architecture is Architecture.NODE:
+    if request.architecture is Architecture.NODE:
         plain = RequestedNode()
-        values = {item.name: getattr(wish, item.name) for item in fields(wish)}
+        values = {item.name: getattr(request, item.name) for item in fields(request)}
         filled = {name for name, value in values.items() if value and value != getattr(plain, name)}
-        legacy.check_request(filled, accelerator, wish.provisioning_model)
-    if wish.vm is not None:
-        driver_vm.check_vm(wish.vm, wish.architecture)
+        legacy.check_request(filled, accelerator, request.provisioning_model)
+    if request.vm is not None:
+        driver_vm.check_vm(request.vm, request.architecture)
     terms = provisioning_modes.ProvisioningTerms(
-        model=wish.provisioning_model,
-        queued=wish.queued,
-        slices=wish.slices,
-        reservation=wish.reservation,
-        ttl_seconds=wish.ttl_seconds,
-        architecture=wish.architecture,
+        model=request.provisioning_model,
+        queued=request.queued,
+        slices=request.slices,
+        reservation=request.reservation,
+        ttl_seconds=request.ttl_seconds,
+        architecture=request.architecture,
     )
     queued, (ttl_seconds, told) = (
         provisioning_modes.is_queued(terms),
         provisioning_modes.run_limit(terms),
     )
-    _check_details(wish, accelerator)
-    runtime = _choose_runtime(wish, accelerator)
+    _check_details(request, accelerator)
+    runtime = _choose_runtime(request, accelerator)
     spec = NodeSpec(
-        project=wish.project,
+        project=request.project,
         accelerator_type=accelerator.name,
         generation=accelerator.generation,
-        chips=accelerator.chips * wish.slices,
-        hosts=accelerator.hosts * wish.slices,
+        chips=accelerator.chips * request.slices,
+        hosts=accelerator.hosts * request.slices,
         zones=zones,
         cheapest_first=cheapest_first,
         runtime_version=runtime.version,
-        provisioning_model=wish.provisioning_model,
+        provisioning_model=request.provisioning_model,
         topology=accelerator.topology,
-        network=wish.network,
-        subnetwork=wish.subnetwork,
-        external_ip=wish.external_ip,
-        service_account=wish.service_account,
-        data_disks=tuple(wish.data_disks),
-        metadata=dict(wish.metadata),
-        startup_script=wish.startup_script,
+        network=request.network,
+        subnetwork=request.subnetwork,
+        external_ip=request.external_ip,
+        service_account=request.service_account,
+        data_disks=tuple(request.data_disks),
+        metadata=dict(request.metadata),
+        startup_script=request.startup_script,
         ttl_seconds=ttl_seconds,
-        max_wait_seconds=wish.max_wait_seconds,
-        idle=wish.idle,
-        recreate_on_preemption=wish.recreate_on_preemption,
-        stoppable=is_stoppable(accelerator, wish.provisioning_model) and not queued,
-        architecture=wish.architecture,
+        max_wait_seconds=request.max_wait_seconds,
+        idle=request.idle,
+        recreate_on_preemption=request.recreate_on_preemption,
+        stoppable=is_stoppable(accelerator, request.provisioning_model) and not queued,
+        architecture=request.architecture,
         queued=queued,
-        slices=wish.slices,
-        valid_until=wish.valid_until,
-        reservation=wish.reservation,
-        vm=wish.vm,
-        supervisor=wish.supervisor and wish.architecture is Architecture.VM,
+        slices=request.slices,
+        valid_until=request.valid_until,
+        reservation=request.reservation,
+        vm=request.vm,
+        supervisor=request.supervisor and request.architecture is Architecture.VM,
     )
-    own = (*runtime.warnings, *_list_own_vm_duties(wish, runtime.version), *told)
+    own = (*runtime.warnings, *_list_own_vm_duties(request, runtime.version), *told)
     return ResolvedRequest(spec, (*own, *warnings), (runtime.why,))
 
 
-def _check_details(wish: RequestedNode, accelerator: AcceleratorType) -> None:
+def _check_details(request: RequestedNode, accelerator: AcceleratorType) -> None:
     """Raise Rejected for a wrong topology, name, label, startup script or metadata."""
-    if wish.topology is not None and wish.topology.strip().lower() != accelerator.topology:
+    if request.topology is not None and request.topology.strip().lower() != accelerator.topology:
         raise Rejected(
             f"{accelerator.name} is made as {accelerator.topology} only by this version",
             field="topology",
             topology=accelerator.topology,
         )
-    if wish.name:
-        check_name(wish.name)
-    check_labels(wish.labels)
-    values = {"startup_script": wish.startup_script, **wish.metadata}
+    if request.name:
+        check_name(request.name)
+    check_labels(request.labels)
+    values = {"startup_script": request.startup_script, **request.metadata}
     for name, value in values.items():
         if len(value.encode()) > MAX_SCRIPT_BYTES:
             raise Rejected(
@@ -220,32 +224,32 @@ def _check_details(wish: RequestedNode, accelerator: AcceleratorType) -> None:
             )
     if "\0" in "".join((*values, *values.values())):
         raise Rejected("metadata cannot hold a NUL character", field="metadata")
-    if wish.startup_script and "startup-script" in wish.metadata:
+    if request.startup_script and "startup-script" in request.metadata:
         raise Rejected(
             "startup_script is given twice; give it either as startup_script or in metadata",
             field="startup_script",
         )
 
 
-def _choose_runtime(wish: RequestedNode, accelerator: AcceleratorType) -> _Runtime:
-    named = wish.runtime_version
+def _choose_runtime(request: RequestedNode, accelerator: AcceleratorType) -> _Runtime:
+    named = request.runtime_version
     if named is not None:
-        if wish.framework is not None:
+        if request.framework is not None:
             raise Rejected("give runtime_version or framework, not both", field="runtime_version")
-        warnings = runtimes.check_runtime(named, accelerator, wish.architecture)
+        warnings = runtimes.check_runtime(named, accelerator, request.architecture)
         return _Runtime(named, tuple(warnings), runtime_reasons.describe_named(named, accelerator))
-    framework = wish.framework or _DEFAULT_FRAMEWORK[wish.architecture]
+    framework = request.framework or _DEFAULT_FRAMEWORK[request.architecture]
     found = runtimes.resolve_runtime(
-        accelerator, framework, wish.framework_version, wish.architecture
+        accelerator, framework, request.framework_version, request.architecture
     )
-    version, by_default = found.runtime_version, wish.framework is None
+    version, by_default = found.runtime_version, request.framework is None
     why = runtime_reasons.describe_chosen(version, framework, found.reasons, by_default=by_default)
     return _Runtime(version, found.warnings, why)
 
 
-def _list_own_vm_duties(wish: RequestedNode, runtime_version: str) -> list[str]:
+def _list_own_vm_duties(request: RequestedNode, runtime_version: str) -> list[str]:
     """What the user's own VM for a legacy TPU Node must run, and how it is billed."""
-    if wish.architecture is Architecture.VM:
+    if request.architecture is Architecture.VM:
         return []
     software = f"your own VM has to run {runtimes.vm_software(runtime_version)}"
-    return [software, legacy.NOT_INCLUDED if wish.vm is None else legacy.VM_INCLUDED]
+    return [software, legacy.NOT_INCLUDED if request.vm is None else legacy.VM_INCLUDED]

@@ -10,7 +10,7 @@ from service.emulator.names import Place, child_of, place_of
 from service.emulator.queued import admission, queueing, teardown
 from service.emulator.wire import NodeMessage, Tpu, copy_message
 from service.emulator.world.queue import QueuedRecord, Terms
-from service.emulator.world.stale_reads import Sight
+from service.emulator.world.stale_reads import NameIndex
 
 
 def create_queued_resource(call: Call) -> NodeMessage:
@@ -68,7 +68,7 @@ def list_queued_resources(call: Call) -> NodeMessage:
     )
 
 
-def _get_sight(call: Call) -> Sight:
+def _get_sight(call: Call) -> NameIndex:
     """Return the queued resources as they are now or, by a fault, as they were."""
     age = call.effects.stale_seconds
     return call.world.queue.stale_reads.sight_at(call.now - age if age else None)

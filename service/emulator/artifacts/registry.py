@@ -74,7 +74,7 @@ def image_of(registry: Registry, name: str, tag: str) -> RegistryImage:
     )
 
 
-class Shelf:
+class ManifestStore:
     """Manifests by tag, and by each digest that a tag was served with."""
 
     def __init__(self) -> None:

@@ -69,7 +69,7 @@ def build_app(
 def _list_control_routes(world: World) -> list[Route]:
     async def answer_manifest(request: Request) -> Response:
         name, reference = request.path_params["name"], request.path_params["reference"]
-        found = world.shelf.serve_manifest(world.config.registry, name, reference)
+        found = world.manifests.serve_manifest(world.config.registry, name, reference)
         if found.delay_seconds:
             await asyncio.sleep(found.delay_seconds)
         headers = {"Docker-Content-Digest": found.digest} if found.digest else {}

@@ -14,7 +14,7 @@ Look = Callable[[str], NodeMessage | None]
 
 
 @dataclass(frozen=True)
-class Sight:
+class NameIndex:
     """All resources at one moment: their names in order, and a function that reads one by name."""
 
     names: Sequence[str]
@@ -54,10 +54,10 @@ class StaleReads:
     def remove_name(self, name: str) -> None:
         del self._names[bisect_left(self._names, name)]
 
-    def sight_at(self, moment: float | None = None) -> Sight:
+    def sight_at(self, moment: float | None = None) -> NameIndex:
         """Return all resources as they are now or, with a moment, as they were at that time."""
         if moment is None:
-            return Sight(self._names, self._look)
+            return NameIndex(self._names, self._look)
         changed: dict[str, NodeMessage | None] = {}
         for glimpse in reversed(self._glimpses):
             if glimpse.at <= moment:
@@ -65,7 +65,7 @@ class StaleReads:
             changed[glimpse.name] = glimpse.before
         there = {name for name in self._names if name not in changed}
         there |= {name for name, seen in changed.items() if seen is not None}
-        return Sight(
+        return NameIndex(
             sorted(there), lambda name: changed[name] if name in changed else self._look(name)
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from random import Random
 
-from service.emulator.artifacts.registry import Shelf
+from service.emulator.artifacts.registry import ManifestStore
 from service.emulator.artifacts.storage import Storage
 from service.emulator.clock import Clock
 from service.emulator.config.config import Config
@@ -25,7 +25,7 @@ from service.emulator.world.log_buffer import LogBuffer
 from service.emulator.world.operations import Operations
 from service.emulator.world.queue import Queue
 from service.emulator.world.requests import Requests
-from service.emulator.world.stale_reads import Sight, StaleReads
+from service.emulator.world.stale_reads import NameIndex, StaleReads
 
 Observer = Callable[[Transition], None]
 Reconfigured = Callable[[float], None]
@@ -68,7 +68,7 @@ class World:
     """Every container of a played worker."""
     has_real_workers: bool = False
     """Whether workers run as real processes, up to `config.real_workers` of them."""
-    shelf: Shelf = field(default_factory=Shelf)
+    manifests: ManifestStore = field(default_factory=ManifestStore)
     requests: Requests = field(default_factory=Requests)
     storage: Storage = field(default_factory=Storage)
     stale_reads: StaleReads = field(init=False)
@@ -130,7 +130,7 @@ class World:
             self.holdings,
             self.rates,
             self.requests,
-            self.shelf,
+            self.manifests,
             self.runs,
         ):
             part.clear()
@@ -151,7 +151,7 @@ class World:
             raise not_found(name)
         return self.nodes[name]
 
-    def get_sight(self, age: float = 0.0) -> Sight:
+    def get_sight(self, age: float = 0.0) -> NameIndex:
         """Return the nodes as they are now, or as they were `age` seconds ago."""
         return self.stale_reads.sight_at(self._now - age if age else None)
 

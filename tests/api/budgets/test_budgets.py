@@ -11,7 +11,7 @@ from service.application.costs.costs import CostService
 from service.domain.budgets.admission import OVERRUN_SECONDS
 from service.domain.budgets.budget import Payer
 from service.domain.clock import HOUR
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.hands import NOON
 
@@ -155,7 +155,7 @@ def test_a_name_is_taken_once(client, put):
     assert (answer.json()["field"], answer.json()["budget_id"]) == ("name", made["id"])
 
 
-def test_the_same_wish_with_the_same_key_is_one_budget(client):
+def test_the_same_request_with_the_same_key_is_one_budget(client):
     key = {"Idempotency-Key": "k-1"}
     first = client.post("/v1/budgets", json=BODY, headers=key)
     again = client.post("/v1/budgets", json=BODY, headers=key)
@@ -241,7 +241,7 @@ def test_a_change_that_makes_no_sense_changes_nothing(client, put, changes, stat
 
 
 def test_a_private_webhook_that_was_allowed_once_is_in_no_other_changes_way(client, units, clock):
-    shared = units, PriceShelf(), clock
+    shared = units, PriceBookCache(), clock
     allowing = BudgetService(
         *shared, CostService(*shared), reach=MessageReach(private_webhooks=True)
     )

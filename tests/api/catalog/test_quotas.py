@@ -1,4 +1,4 @@
-"""What Google said that the projects may have, over HTTP; and wishes that cannot fit."""
+"""What Google said that the projects may have, over HTTP; and requests that cannot fit."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_pages_follow_each_other(client, learned):
     assert [one["where"] for one in (*first["quotas"], *rest)] == ["us-east5-a", "us-west4"]
 
 
-def test_a_wish_that_cannot_fit_says_so_at_once_and_what_would(client, learned):
+def test_a_request_that_cannot_fit_says_so_at_once_and_what_would(client, learned):
     learned(LIMIT, replace(LIMIT, place="us-central1"))
     answer = client.post("/v1/nodes", json=WISH)
     assert answer.status_code == 422

@@ -75,7 +75,7 @@ def test_a_legacy_node_says_what_the_users_vm_has_to_run(client):
         ("v4-8", {"name": "jax"}, {"zone": "us-central1-a"}, "NotOffered", "offered_in"),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_answered_with_what_can(
+def test_a_request_that_cannot_be_granted_is_answered_with_what_can(
     client, accelerator_type, framework, more, error, fact
 ):
     answer = resolve(client, accelerator_type, framework, **more)

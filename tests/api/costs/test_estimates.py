@@ -16,7 +16,7 @@ from service.domain.money import half_even
 from service.domain.nodes.request import RequestedNode
 from service.domain.pricing.estimate import PriceOffer
 from service.domain.time_window import Window
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.hands import NOON
 
@@ -148,7 +148,7 @@ def test_an_estimate_says_what_the_cheapest_offer_takes_of_the_callers_budgets(
     client, services, units, clock, seconds, percent, left, fits
 ):
     budgets = OneBudget()
-    estimates = EstimateService(units, PriceShelf(), clock, budgets)
+    estimates = EstimateService(units, PriceBookCache(), clock, budgets)
     client.app.state.services = replace(services, estimates=estimates)
     body = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
     asked = {"provisioning_model": "on_demand", "duration_seconds": seconds}
@@ -160,16 +160,16 @@ def test_an_estimate_says_what_the_cheapest_offer_takes_of_the_callers_budgets(
 
 def test_where_no_price_is_known_no_share_is(units, clock):
     budgets = OneBudget()
-    service = EstimateService(units, PriceShelf(), clock, budgets)
-    wish = RequestedNode(accelerator_type="v2-8")
-    found = service.estimate(wish, ProvisioningModel.RESERVED, caller=Caller(team="vision"))
+    service = EstimateService(units, PriceBookCache(), clock, budgets)
+    request = RequestedNode(accelerator_type="v2-8")
+    found = service.estimate(request, ProvisioningModel.RESERVED, caller=Caller(team="vision"))
     assert {offer.cost for offer in found.offers} == {None}
     assert (found.shares, budgets.asked) == ((), [])
 
 
 def with_budgets(client, services, units, clock):
     shares = BudgetShares(services.budgets)
-    estimates = EstimateService(units, PriceShelf(), clock, shares, factories.PROJECT)
+    estimates = EstimateService(units, PriceBookCache(), clock, shares, factories.PROJECT)
     client.app.state.services = replace(services, estimates=estimates)
 
 

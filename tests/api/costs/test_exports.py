@@ -21,7 +21,7 @@ from service.domain.nodes.node import NodeState
 from service.domain.pricing.price_book import Sku
 from service.settings import Settings
 from service.store.engine import make_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import books, factories
 from tests.charges import read
@@ -63,7 +63,7 @@ def a_day(units, clock):
 
 def book(units):
     with units.reading() as unit:
-        return PriceShelf().get_book(unit)
+        return PriceBookCache().get_book(unit)
 
 
 def sum_of_ledger(engine):
@@ -235,7 +235,9 @@ def test_what_makes_no_sense_is_refused_before_anything_is_sent(client, query, f
 
 
 def service(units):
-    return ExportService(units, PriceShelf(), lambda: NOON, Account.from_settings("", "steward"))
+    return ExportService(
+        units, PriceBookCache(), lambda: NOON, Account.from_settings("", "steward")
+    )
 
 
 def test_equal_ledgers_make_equal_files_whatever_the_order_in_which_they_came_about(tmp_path):
@@ -279,7 +281,7 @@ def test_the_name_of_the_billing_account_reaches_the_rows_from_the_settings(engi
         billing_account="012345-6789AB-CDEF01",
         billing_account_name="Lab of Ada",
     )
-    base = wiring.Foundation(settings, engine, units, PriceShelf(), clock)
+    base = wiring.Foundation(settings, engine, units, PriceBookCache(), clock)
     export = wiring.build_services(base).exports.export_focus(Version.V1_2)
     rows = read("".join(export.pieces))
     assert {row["BillingAccountName"] for row in rows} == {"Lab of Ada"}

@@ -16,7 +16,7 @@ from service.domain.costs.forecast import Band, Method, Snapshot
 from service.domain.metering.meter import Evidence
 from service.domain.nodes.node import NodeState
 from service.domain.pricing.price_book import Sku
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.hands import NOON
 
@@ -45,7 +45,7 @@ def ran(units, clock):
         with units() as unit:
             unit.nodes.add(node)
             usage = unit.usage.save(usage)
-            post_usage(unit, usage, PriceShelf().get_book(unit), clock.now)
+            post_usage(unit, usage, PriceBookCache().get_book(unit), clock.now)
         return node
 
     return run
@@ -107,7 +107,7 @@ def test_what_is_spent_and_committed_is_what_the_books_say_in_the_end(client, cl
     ended = replace(usage, end=end, end_lo=end, end_evidence=Evidence.OPERATION)
     with units() as unit:
         ended = unit.usage.save(ended)
-        post_usage(unit, ended, PriceShelf().get_book(unit), END)
+        post_usage(unit, ended, PriceBookCache().get_book(unit), END)
     spent = client.get("/v1/costs?window=2026-11-01,2026-12-01&step=all").json()["total"]
     assert Decimal(before["spent"]) + Decimal(before["committed"]) == Decimal(spent)
 

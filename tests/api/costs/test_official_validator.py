@@ -14,7 +14,7 @@ import pytest
 from service.application.costs.exports import ExportService
 from service.domain.costs.charge import ChargeKind
 from service.domain.costs.focus import Account, Version
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests.api.costs.test_committed_exports import BASE
 from tests.api.costs.test_exports import a_day
 from tests.charges import read
@@ -36,7 +36,7 @@ def export(client, units, clock):
 
     def write(name="The lab"):
         account = Account.from_settings("012345-6789AB-CDEF01", "steward", name)
-        exports = ExportService(units, PriceShelf(), clock, account)
+        exports = ExportService(units, PriceBookCache(), clock, account)
         return "".join(exports.export_focus(Version.V1_2, "2026-11-01,2026-12-01").pieces)
 
     return write

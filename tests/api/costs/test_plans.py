@@ -9,7 +9,7 @@ import pytest
 from service.application.pricing.estimates import EstimateService, PlanTerms
 from service.domain.clock import DAY
 from service.domain.pricing.sizing import Need
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 
 
@@ -87,7 +87,7 @@ def test_a_reservation_is_planned_with_for_no_longer_than_it_lasts(client, units
         "ends_at": "2026-11-07T12:00:00Z",
     }
     assert client.post("/v1/reservations", json=bought).status_code == 201
-    estimates = EstimateService(units, PriceShelf(), clock, project=factories.PROJECT)
+    estimates = EstimateService(units, PriceBookCache(), clock, project=factories.PROJECT)
 
     def models(seconds):
         found = estimates.plan_hardware(

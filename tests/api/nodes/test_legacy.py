@@ -10,7 +10,7 @@ from service.controllers.recording.posting import post_usage
 from service.domain.metering.meter import Evidence
 from service.domain.metering.usage import start_usage, with_end
 from service.domain.nodes.node import Endpoint, NodeState
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests.hands import NOON
 
 LEGACY = {"accelerator_type": "v2-8", "zone": "us-central1-b", "architecture": "node"}
@@ -67,7 +67,7 @@ def test_a_node_that_is_not_ready_has_no_connection_yet(client, ask):
     assert answer.json()["detail"].endswith("REQUESTED: only a READY node can be reached")
 
 
-def test_a_reimage_is_a_wish_that_is_stored(client, units, ask):
+def test_a_reimage_is_a_request_that_is_stored(client, units, ask):
     document = ask(**LEGACY, runtime_version="2.12.0")
     bring_up(units, document)
     path = f"/v1/nodes/{document['id']}:reimage"
@@ -152,7 +152,7 @@ def runs(units, clock, document, seconds, free=""):
         usage = replace(usage, free=free)
         usage = unit.usage.save(usage)
         unit.beliefs.add(usage, NOON)
-        post_usage(unit, usage, PriceShelf().get_book(unit), clock())
+        post_usage(unit, usage, PriceBookCache().get_book(unit), clock())
 
 
 def entries_of(client, document):
@@ -312,7 +312,7 @@ def test_a_month_says_the_vm_beside_its_tpu_and_still_adds_up(client, units, clo
     assert (found["amount"], found["chip_seconds"]) == ("7.319997000", 21_600)
 
 
-def test_the_same_wish_with_another_vm_is_another_wish(client):
+def test_the_same_request_with_another_vm_is_another_request(client):
     key = {"Idempotency-Key": "once"}
     body = LEGACY | {"vm": VM}
     first = client.post("/v1/nodes", json=body, headers=key)

@@ -30,7 +30,7 @@ def names(client, **query):
     return [node["name"] for node in answer.json()["nodes"]]
 
 
-def test_a_wish_is_answered_with_the_node_as_it_will_be_shown(client):
+def test_a_request_is_answered_with_the_node_as_it_will_be_shown(client):
     answer = client.post("/v1/nodes", json=WISH)
     node = answer.json()
     assert answer.status_code == 201
@@ -96,7 +96,7 @@ def test_what_is_null_is_left_to_the_service(client):
     assert answer.status_code == 201
 
 
-def test_the_same_key_with_the_same_wish_is_one_node(client):
+def test_the_same_key_with_the_same_request_is_one_node(client):
     key = {"Idempotency-Key": "k-1"}
     first = client.post("/v1/nodes", json=WISH, headers=key)
     again = client.post("/v1/nodes", json=dict(reversed(WISH.items())), headers=key)
@@ -106,7 +106,7 @@ def test_the_same_key_with_the_same_wish_is_one_node(client):
     assert len(names(client)) == 1
 
 
-def test_the_same_key_with_another_wish_is_refused(client):
+def test_the_same_key_with_another_request_is_refused(client):
     key = {"Idempotency-Key": "k-1"}
     first = client.post("/v1/nodes", json=WISH, headers=key).json()
     answer = client.post("/v1/nodes", json=WISH | {"team": "nlp"}, headers=key)
@@ -228,7 +228,7 @@ def test_what_has_one_host_is_stopped(client, ask, accelerator_type):
 
 
 @pytest.mark.parametrize(
-    ("wish", "what", "why"),
+    ("request", "what", "why"),
     [
         (
             {"accelerator_type": "v5litepod-16"},
@@ -242,8 +242,8 @@ def test_what_has_one_host_is_stopped(client, ask, accelerator_type):
         ),
     ],
 )
-def test_what_cannot_be_stopped_says_so(client, ask, wish, what, why):
-    path = f"/v1/nodes/{ask(**wish)['id']}"
+def test_what_cannot_be_stopped_says_so(client, ask, request, what, why):
+    path = f"/v1/nodes/{ask(**request)['id']}"
     answer = client.post(f"{path}:stop")
     assert answer.status_code == 422
     assert answer.json()["detail"] == f"{what} cannot be stopped: {why}; delete it"

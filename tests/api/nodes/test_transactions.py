@@ -80,7 +80,7 @@ def test_the_wired_services_agree_on_the_policy_of_a_new_node(engine):
         idle_mode="delete",
     )
     services = wiring.build_services(wiring.open_foundation(settings))
-    wish = factories.wish(idle=IdlePolicy(7_200, 900, Action.DELETE))
-    found = services.nodes.request(wish)
+    request = factories.request(idle=IdlePolicy(7_200, 900, Action.DELETE))
+    found = services.nodes.request(request)
     assert found.policy.applied.action is Action.DELETE
     assert found.policy == services.policies.get_for_node(found.node.id)

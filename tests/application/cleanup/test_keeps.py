@@ -13,9 +13,9 @@ from service.domain.lifecycle.expiry import NOTICE
 from service.domain.nodes.keep import LABEL, TTL_HELD, TTL_TOLD
 from service.domain.nodes.node import Asked, NodeState
 from tests import factories
-from tests.controllers.budgeting import HOURLY, Purse, lasting
+from tests.controllers.budgeting import HOURLY, BudgetedLab, lasting
 from tests.hands import NOON
-from tests.store.given import Shelf
+from tests.store.given import GivenPrices
 
 FOUR_HOURS = KeepOrder("a demo", for_seconds=4 * HOUR)
 READY = {"state": NodeState.READY, "ready_at": NOON - HOUR, "stoppable": True}
@@ -24,12 +24,12 @@ READY = {"state": NodeState.READY, "ready_at": NOON - HOUR, "stoppable": True}
 @pytest.fixture
 def keeps(units, clock):
     """The service, whose clock stands at noon."""
-    return KeepService(units, Shelf(), clock)
+    return KeepService(units, GivenPrices(), clock)
 
 
 @pytest.fixture
 def nodes(units, clock):
-    return NodeService(units, Shelf(), clock, [factories.PROJECT])
+    return NodeService(units, GivenPrices(), clock, [factories.PROJECT])
 
 
 @pytest.fixture
@@ -254,38 +254,40 @@ def test_a_start_ends_no_keep(nodes, add, units):
 
 
 def test_a_keep_beyond_the_time_to_live_is_refused_where_a_budget_has_no_room(units, clock):
-    purse = Purse(units, clock)
-    budget = purse.budget(amount=3 * HOURLY)
-    node = purse.up(purse.ask(ttl_seconds=HOUR))
-    keeps = KeepService(units, purse.prices, clock)
+    budgeted = BudgetedLab(units, clock)
+    budget = budgeted.budget(amount=3 * HOURLY)
+    node = budgeted.up(budgeted.ask(ttl_seconds=HOUR))
+    keeps = KeepService(units, budgeted.prices, clock)
     with pytest.raises(BudgetExceeded):
         keeps.keep_node(node.id, KeepOrder("a demo", for_seconds=3 * HOUR))
     assert node_of(units, node).kept_until is None
-    before = purse.held(budget)
+    before = budgeted.held(budget)
     kept = keeps.keep_node(node.id, KeepOrder("a demo", for_seconds=2 * HOUR)).node
     assert kept.kept_until == NOON + 2 * HOUR
     notice = 900
-    assert purse.held(budget) - before == HOURLY + HOURLY * notice // HOUR
+    assert budgeted.held(budget) - before == HOURLY + HOURLY * notice // HOUR
     keeps.end_keep(node.id)
-    assert purse.room(budget).held.total == before
+    assert budgeted.room(budget).held.total == before
 
 
 def test_a_keep_within_the_time_to_live_sets_nothing_more_aside(units, clock):
-    purse = Purse(units, clock)
-    budget = purse.budget(amount=2 * HOURLY)
-    node = purse.up(purse.ask(ttl_seconds=lasting(2 * HOUR)))
-    before = purse.room(budget).held.total
-    KeepService(units, purse.prices, clock).keep_node(node.id, KeepOrder("a demo", for_seconds=60))
-    assert purse.room(budget).held.total == before
+    budgeted = BudgetedLab(units, clock)
+    budget = budgeted.budget(amount=2 * HOURLY)
+    node = budgeted.up(budgeted.ask(ttl_seconds=lasting(2 * HOUR)))
+    before = budgeted.room(budget).held.total
+    KeepService(units, budgeted.prices, clock).keep_node(
+        node.id, KeepOrder("a demo", for_seconds=60)
+    )
+    assert budgeted.room(budget).held.total == before
 
 
 def test_a_kept_node_that_is_started_again_has_as_much_set_aside_as_before(units, clock):
-    purse = Purse(units, clock)
-    budget = purse.budget(amount=9 * HOURLY)
-    node = purse.up(purse.ask(ttl_seconds=lasting(HOUR)))
-    keeps = KeepService(units, purse.prices, clock)
-    purse.nodes.stop(node.id)
-    purse.down(node, NodeState.STOPPED)
+    budgeted = BudgetedLab(units, clock)
+    budget = budgeted.budget(amount=9 * HOURLY)
+    node = budgeted.up(budgeted.ask(ttl_seconds=lasting(HOUR)))
+    keeps = KeepService(units, budgeted.prices, clock)
+    budgeted.nodes.stop(node.id)
+    budgeted.down(node, NodeState.STOPPED)
     keeps.keep_node(node.id, KeepOrder("a demo", for_seconds=lasting(3 * HOUR)))
-    purse.nodes.start(node.id)
-    assert purse.room(budget).held.total == 3 * HOURLY
+    budgeted.nodes.start(node.id)
+    assert budgeted.room(budget).held.total == 3 * HOURLY

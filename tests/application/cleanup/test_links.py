@@ -36,7 +36,7 @@ from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON
 from tests.linking import TOLD, notified, tokens_of, told_of
-from tests.store.given import Shelf
+from tests.store.given import GivenPrices
 
 BECAUSE = "the link in the message of 2026-11-05T11:50:00Z"
 
@@ -44,7 +44,7 @@ BECAUSE = "the link in the message of 2026-11-05T11:50:00Z"
 @pytest.fixture
 def links(units, clock):
     """The service, whose clock stands at noon."""
-    shared = units, Shelf(), clock
+    shared = units, GivenPrices(), clock
     return LinkService(*shared, NodeService(*shared, [factories.PROJECT]))
 
 
@@ -273,7 +273,7 @@ def test_of_many_who_use_a_link_at_once_one_does(units, links, verb):
 def other_links(engine, clock):
     """The service of a second API process, with connections of its own."""
     second = make_engine(engine.url.render_as_string(hide_password=False))
-    shared = Units(second), Shelf(), clock
+    shared = Units(second), GivenPrices(), clock
     yield LinkService(*shared, NodeService(*shared, [factories.PROJECT]))
     second.dispose()
 

@@ -15,7 +15,7 @@ from service.domain.idle.policy import SHIPPED, Action, Format, Recipient, Rule,
 from service.domain.nodes.node import IdlePolicy
 from tests import factories
 from tests.hands import NOON
-from tests.store.given import Shelf
+from tests.store.given import GivenPrices
 
 SECRET = "a secret of some length"
 HOOK = Recipient("https://hooks.example.com/x", SECRET)
@@ -26,7 +26,7 @@ MODE = IdleMode(Action.STOP)
 @pytest.fixture
 def policies(units, clock):
     """The service in a project, where at most a stop is allowed."""
-    return PolicyService(units, Shelf(), clock, [factories.PROJECT], MODE)
+    return PolicyService(units, GivenPrices(), clock, [factories.PROJECT], MODE)
 
 
 def test_a_policy_is_answered_as_it_was_set_with_the_time_and_a_version(policies):
@@ -85,7 +85,9 @@ def test_the_shortest_idle_time_is_what_signals_need_and_is_named(policies):
 
 
 def test_a_private_webhook_is_let_in_where_the_setting_says_so(units, clock):
-    inside = PolicyService(units, Shelf(), clock, [], MODE, MessageReach(private_webhooks=True))
+    inside = PolicyService(
+        units, GivenPrices(), clock, [], MODE, MessageReach(private_webhooks=True)
+    )
     told = [Recipient("http://10.0.0.1/x", SECRET)]
     assert inside.save("default", RULE, told).recipients == tuple(told)
 

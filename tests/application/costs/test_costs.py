@@ -19,7 +19,7 @@ from service.domain.time_window import Granularity, parse_window, split_into_buc
 from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON, HandClock
-from tests.store.given import Shelf, stored
+from tests.store.given import GivenPrices, stored
 
 NOW = NOON + 9 * DAY + 1_234
 BOOK = factories.book(factories.price(), factories.price(777_777_777, NOON + 2 * DAY + 99))
@@ -86,7 +86,7 @@ def metered(units, usages, question, tz):
 def test_what_is_posted_is_told_by_any_calendar_of_full_hours(units, nodes, tz, step, window, by):
     usages = lived_through(units, nodes)
     question = CostQuestion(window, by, step, tz)
-    report = CostService(units, Shelf(BOOK), lambda: NOW).report(question)
+    report = CostService(units, GivenPrices(BOOK), lambda: NOW).report(question)
     assert report.rows == metered(units, usages, question, tz)
 
 
@@ -109,7 +109,7 @@ def test_nothing_that_is_posted_is_metered_anew_where_days_begin_on_a_full_hour(
     monkeypatch.setattr(
         CostTally, "add_usage", lambda _, meter, since: metered.append((meter, since))
     )
-    CostService(units, Shelf(BOOK), clock).report(
+    CostService(units, GivenPrices(BOOK), clock).report(
         CostQuestion("2026-11-01,2026-11-10", ("team",), step, tz)
     )
     assert len(metered) == metered_anew
@@ -143,7 +143,7 @@ def test_a_window_that_ends_within_an_hour_is_what_its_usage_cost(
     """Rows, the uncertainty, the seconds without a price, and whether something runs."""
     usages = lived_through(units, nodes, PRICED_LATE, doubt)
     question = CostQuestion(window, by, step, tz)
-    report = CostService(units, Shelf(PRICED_LATE), lambda: NOW).report(question)
+    report = CostService(units, GivenPrices(PRICED_LATE), lambda: NOW).report(question)
     parts = list(split_into_buckets(report.window, step, ZoneInfo(tz)))
     tally = CostTally(by, {}, parts)
     with units.reading() as unit:
@@ -172,7 +172,7 @@ def test_of_a_window_that_ends_within_an_hour_only_that_hour_is_metered(
         "add_usage",
         lambda _, meter, since: metered.append((meter.usage.node_id, since)),
     )
-    CostService(units, Shelf(BOOK), lambda: NOW).report(
+    CostService(units, GivenPrices(BOOK), lambda: NOW).report(
         CostQuestion("2026-11-01,2026-11-06T15:10:00Z", ("team",))
     )
     cut = NOON + DAY + 3 * HOUR
@@ -186,7 +186,7 @@ def test_a_node_that_changes_hands_within_the_unposted_hour_is_charged_to_both(
 ) -> None:
     """It runs since noon of the fifth day at the second price, all but 1,234 seconds posted."""
     lived_through(units, [((5 * DAY, None), {NOW - 500: "nlp"})])
-    report = CostService(units, Shelf(BOOK), lambda: NOW).report(
+    report = CostService(units, GivenPrices(BOOK), lambda: NOW).report(
         CostQuestion(window, ("team",), Granularity.ALL)
     )
     seconds = {row.group[0]: row.chip_seconds // 8 for row in report.rows}
@@ -208,7 +208,7 @@ def test_usage_with_a_known_end_to_come_is_charged_once_in_an_hour_that_is_meter
     )
     with units() as unit:
         unit.usage.save(bought)
-    report = CostService(units, Shelf(BOOK), lambda: NOW).report(
+    report = CostService(units, GivenPrices(BOOK), lambda: NOW).report(
         CostQuestion("2026-11-05T13:00:00Z,2026-11-05T13:10:00Z", (), Granularity.ALL)
     )
     assert report.chip_seconds == 8 * 600

@@ -14,7 +14,7 @@ from service.application.costs.forecasts import LARGE_STEP, ForecastService
 from service.domain.clock import HOUR, MINUTE
 from service.domain.nodes.node import NodeState
 from service.settings import Settings
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from service.wiring import Foundation, build_services
 from tests import factories
@@ -38,7 +38,7 @@ def wait_for_threads() -> None:
 def service(units: Units, clock: HandClock) -> ForecastService:
     start_node(units)
     clock.pass_(HOUR + 8 * MINUTE + 30)
-    books = units, PriceShelf(), clock
+    books = units, PriceBookCache(), clock
     return ForecastService(*books, CostService(*books))
 
 
@@ -70,7 +70,7 @@ def test_a_caller_is_shown_the_forecast_before_while_a_thread_makes_the_next_one
     service: ForecastService, units: Units, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forecasts, "LARGE_FLEET", 1)
-    books = units, PriceShelf(), clock
+    books = units, PriceBookCache(), clock
     latest = LatestAnswers(Answers(4), LARGE_STEP)
     shown = ForecastService(*books, CostService(*books), latest)
     before = shown.forecast_period({})
@@ -91,7 +91,7 @@ def test_the_api_and_the_dashboard_show_the_forecast_before(
     monkeypatch.setattr(forecasts, "LARGE_FLEET", 1)
     settings = Settings(projects=("lab",), _env_file=None)  # type: ignore[call-arg]
     start_node(units)
-    services = build_services(Foundation(settings, engine, units, PriceShelf(), clock))
+    services = build_services(Foundation(settings, engine, units, PriceBookCache(), clock))
     before = services.forecasts.forecast_period({})
     clock.pass_(LARGE_STEP)
     assert services.forecasts.forecast_period({}) is before

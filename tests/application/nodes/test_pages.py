@@ -12,7 +12,7 @@ from service.application.nodes.nodes import QUICK_PAGE, NodeService
 from service.domain.nodes.node import Node
 from service.store.engine import make_engine
 from service.store.node_list import ANY, NodeFilter
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON, HandClock
@@ -26,7 +26,7 @@ def service(units: Units, clock: HandClock) -> NodeService:
         unit.prices.add(factories.price())
     meter(units, stored(units, name="train"), start=NOON - 60)
     clock.now = NOON
-    return NodeService(units, PriceShelf(), clock, [factories.PROJECT])
+    return NodeService(units, PriceBookCache(), clock, [factories.PROJECT])
 
 
 def meter(units: Units, node: Node, **changes: Any) -> None:
@@ -45,7 +45,7 @@ def add_node(units: Units) -> None:
 def delete_node(units: Units) -> None:
     with units.reading() as unit:
         node = unit.nodes.find_by_name("train")[0]
-    NodeService(units, PriceShelf(), lambda: NOON, [factories.PROJECT]).delete(node.id)
+    NodeService(units, PriceBookCache(), lambda: NOON, [factories.PROJECT]).delete(node.id)
 
 
 def meter_more(units: Units) -> None:
@@ -79,7 +79,7 @@ def test_what_another_process_has_written_is_shown_within_the_same_second(
     other.dispose()
     after = list_shown(service)
     assert after != before
-    fresh = NodeService(service._units, PriceShelf(), lambda: NOON, [factories.PROJECT])
+    fresh = NodeService(service._units, PriceBookCache(), lambda: NOON, [factories.PROJECT])
     assert after == list_shown(fresh)
 
 

@@ -10,7 +10,7 @@ import pytest
 from service.application.pricing.prices import PriceService
 from service.domain.clock import DAY
 from service.domain.errors import Conflict
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 from tests.hands import NOON, HandClock
@@ -20,7 +20,7 @@ from tests.hands import NOON, HandClock
 def test_of_many_prices_that_are_entered_at_once_for_one_instant_one_is_taken(
     units: Units,
 ) -> None:
-    prices, clock = PriceService(units, PriceShelf(), HandClock()), NOON + DAY
+    prices, clock = PriceService(units, PriceBookCache(), HandClock()), NOON + DAY
     wanted = replace(factories.price(), region="us-west4", effective_from=clock)
     start, taken, refused = threading.Barrier(5), [], []
 

@@ -215,7 +215,7 @@ def test_a_node_is_asked_for_as_it_was_typed(api, tmp_path):
     ]
 
 
-def test_a_wish_that_cannot_be_granted_says_what_can(api):
+def test_a_request_that_cannot_be_granted_says_what_can(api):
     api.when("POST", "/v1/nodes", PROBLEM, status=422)
     result = steward("nodes", "create", "--accelerator-type", "v5litepod-8")
     assert result.exit_code == 1

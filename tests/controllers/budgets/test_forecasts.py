@@ -13,7 +13,7 @@ from service.domain.costs.forecast import Band, Method, Snapshot
 from service.domain.errors import LeaseLost
 from service.domain.lease import Lease
 from service.domain.nodes.node import NodeState
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import factories
 from tests.hands import NOON
 
@@ -33,7 +33,7 @@ def lease(units):
 
 @pytest.fixture
 def controller(units, clock):
-    books = units, PriceShelf(), clock
+    books = units, PriceBookCache(), clock
     return ForecastsController(units, ForecastService(*books, CostService(*books)), clock)
 
 

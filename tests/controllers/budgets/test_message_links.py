@@ -35,7 +35,7 @@ from tests.hands import NOON, HandClock
 from tests.linking import TOLD, notified, told_of
 from tests.notify.test_mail import PostOffice, office
 from tests.notify.test_webhook import Receiver, receiver
-from tests.store.given import Shelf
+from tests.store.given import GivenPrices
 
 __all__ = ["office", "receiver"]
 
@@ -61,7 +61,7 @@ class Outbox:
         self.sends: list[Callable[[], None]] = []
         self.lease = self.take_lease("one")
         self.node = told_of(units)
-        shared = units, Shelf(), clock
+        shared = units, GivenPrices(), clock
         self.links = LinkService(*shared, NodeService(*shared, [factories.PROJECT]))
 
     def take_lease(self, holder: str) -> Lease:

@@ -14,133 +14,133 @@ from tests.controllers.budgeting import HOOK
 
 
 @pytest.fixture
-def waiting(purse):
+def waiting(budgeted):
     """A message that is to be sent, and what sends it."""
-    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, **HOOK)
-    purse.up(purse.ask())
-    purse.tick(HOUR)
+    budget = budgeted.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, **HOOK)
+    budgeted.up(budgeted.ask())
+    budgeted.tick(HOUR)
     return budget
 
 
-def latest(purse, budget):
-    return purse.budgets.get(budget.id).notifications[0]
+def latest(budgeted, budget):
+    return budgeted.budgets.get(budget.id).notifications[0]
 
 
-def test_what_arrives_is_sent_once(purse, waiting, post):
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, purse.clock)
+def test_what_arrives_is_sent_once(budgeted, waiting, post):
+    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, budgeted.clock)
     for _ in range(3):
-        delivery.tick(purse.lease)
-    one = latest(purse, waiting)
-    assert post.sent == [(one.id, HOOK["webhook"], purse.clock.now)]
-    assert (one.sent_at, one.next_try_at, one.tries) == (purse.clock.now, None, 1)
+        delivery.tick(budgeted.lease)
+    one = latest(budgeted, waiting)
+    assert post.sent == [(one.id, HOOK["webhook"], budgeted.clock.now)]
+    assert (one.sent_at, one.next_try_at, one.tries) == (budgeted.clock.now, None, 1)
 
 
-def test_whom_it_did_not_reach_is_written_down_and_it_is_not_sent_again(purse, waiting, post):
+def test_whom_it_did_not_reach_is_written_down_and_it_is_not_sent_again(budgeted, waiting, post):
     post.partly = "the mail server refuses ada@example.com"
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, purse.clock)
+    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, budgeted.clock)
     for _ in range(3):
-        delivery.tick(purse.lease)
-        purse.clock.pass_(HOUR)
-    one = latest(purse, waiting)
+        delivery.tick(budgeted.lease)
+        budgeted.clock.pass_(HOUR)
+    one = latest(budgeted, waiting)
     assert len(post.sent) == 1
     assert (one.last_error, one.next_try_at) == (post.partly, None)
     assert one.sent_at is not None
 
 
-def test_what_does_not_arrive_is_tried_again_with_the_same_id(purse, waiting, post, clock):
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
+def test_what_does_not_arrive_is_tried_again_with_the_same_id(budgeted, waiting, post, clock):
+    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, clock)
     post.errors = [CloudUnavailable("no answer"), RuntimeError("odd")]
-    delivery.tick(purse.lease)
-    one = latest(purse, waiting)
+    delivery.tick(budgeted.lease)
+    one = latest(budgeted, waiting)
     assert (one.last_error, one.next_try_at) == ("no answer", clock.now + 10)
-    delivery.tick(purse.lease)
-    assert latest(purse, waiting).tries == 1
+    delivery.tick(budgeted.lease)
+    assert latest(budgeted, waiting).tries == 1
     clock.pass_(10)
-    delivery.tick(purse.lease)
-    assert latest(purse, waiting).last_error == "RuntimeError"
+    delivery.tick(budgeted.lease)
+    assert latest(budgeted, waiting).last_error == "RuntimeError"
     clock.pass_(20)
-    delivery.tick(purse.lease)
+    delivery.tick(budgeted.lease)
     assert post.sent == [(one.id, HOOK["webhook"], clock.now)]
 
 
-def test_after_a_day_it_is_given_up(purse, waiting, post, clock):
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
+def test_after_a_day_it_is_given_up(budgeted, waiting, post, clock):
+    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, clock)
     post.errors = [CloudUnavailable("no answer")] * 1_000
     began = clock.now
-    while (again := latest(purse, waiting).next_try_at) is not None:
+    while (again := latest(budgeted, waiting).next_try_at) is not None:
         clock.now = again
-        delivery.tick(purse.lease)
+        delivery.tick(budgeted.lease)
     assert DAY - HOUR <= clock.now - began < DAY
-    assert latest(purse, waiting).sent_at is None
+    assert latest(budgeted, waiting).sent_at is None
 
 
 @pytest.mark.parametrize("gone", ["refused", "budget"])
-def test_what_can_never_arrive_is_given_up_at_once(purse, waiting, post, gone):
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, purse.clock)
+def test_what_can_never_arrive_is_given_up_at_once(budgeted, waiting, post, gone):
+    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, budgeted.clock)
     if gone == "refused":
         post.errors = [InvalidRequest("not public")]
     else:
-        purse.budgets.delete(waiting.id)
-    delivery.tick(purse.lease)
+        budgeted.budgets.delete(waiting.id)
+    delivery.tick(budgeted.lease)
     assert post.sent == []
     if gone == "refused":
-        assert latest(purse, waiting).next_try_at is None
-        assert latest(purse, waiting).last_error == "not public"
+        assert latest(budgeted, waiting).next_try_at is None
+        assert latest(budgeted, waiting).last_error == "not public"
 
 
-def test_where_no_mail_can_be_sent_that_is_said(purse, clock):
+def test_where_no_mail_can_be_sent_that_is_said(budgeted, clock):
     emails = ("ada@example.com",)
-    budget = purse.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, emails=emails)
-    purse.up(purse.ask())
-    purse.tick(HOUR)
-    DeliveryController(purse.units, {}, clock).tick(purse.lease)
-    assert "STEWARD_SMTP_URL" in latest(purse, budget).last_error
-    assert latest(purse, budget).next_try_at == clock.now + 10
+    budget = budgeted.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, emails=emails)
+    budgeted.up(budgeted.ask())
+    budgeted.tick(HOUR)
+    DeliveryController(budgeted.units, {}, clock).tick(budgeted.lease)
+    assert "STEWARD_SMTP_URL" in latest(budgeted, budget).last_error
+    assert latest(budgeted, budget).next_try_at == clock.now + 10
 
 
-def test_two_that_send_at_once_send_one(purse, waiting, post):
-    with purse.units.reading() as unit:
-        (one,) = unit.notifications.list_due(purse.clock.now, 9)
-    with purse.units() as unit:
-        first = unit.notifications.claim(one, purse.clock.now + 60)
-        second = unit.notifications.claim(one, purse.clock.now + 60)
+def test_two_that_send_at_once_send_one(budgeted, waiting, post):
+    with budgeted.units.reading() as unit:
+        (one,) = unit.notifications.list_due(budgeted.clock.now, 9)
+    with budgeted.units() as unit:
+        first = unit.notifications.claim(one, budgeted.clock.now + 60)
+        second = unit.notifications.claim(one, budgeted.clock.now + 60)
     assert first is not None
     assert second is None
 
 
-def test_nobody_else_sends_what_takes_a_minute_to_send(purse, waiting, post, clock):
+def test_nobody_else_sends_what_takes_a_minute_to_send(budgeted, waiting, post, clock):
     """A receiver may keep a connection open for as long as each of its time-outs lets it."""
-    other = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
+    other = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, clock)
 
     class Slow:
         def send(self, one, to, now):
             clock.pass_(60)
-            other.tick(purse.lease)
+            other.tick(budgeted.lease)
             return post.send(one, to, now)
 
-    DeliveryController(purse.units, {Channel.WEBHOOK: Slow()}, clock).tick(purse.lease)
+    DeliveryController(budgeted.units, {Channel.WEBHOOK: Slow()}, clock).tick(budgeted.lease)
     assert len(post.sent) == 1
-    assert latest(purse, waiting).tries == 1
+    assert latest(budgeted, waiting).tries == 1
 
 
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_message_about_a_node_goes_to_the_recipient_that_it_names(purse, post, clock, arrives):
+def test_a_message_about_a_node_goes_to_the_recipient_that_it_names(budgeted, post, clock, arrives):
     to = Recipient("https://hooks.example.com/node", "a secret of some length")
     body = body_of({"id": "m-1", "links": {"keep": "https://steward.example.com/links/token"}})
     one = Notification(
         "m-1", "n-1", Channel.WEBHOOK, "s", body, clock.now, clock.now, 0, None, "", About.NODE, to
     )
-    with purse.units() as unit:
+    with budgeted.units() as unit:
         unit.notifications.add(one)
-    delivery = DeliveryController(purse.units, {Channel.WEBHOOK: post}, clock)
+    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, clock)
     post.errors = [CloudUnavailable("no answer")] + ([] if arrives else [InvalidRequest("gone")])
-    delivery.tick(purse.lease)
-    with purse.units.reading() as unit:
+    delivery.tick(budgeted.lease)
+    with budgeted.units.reading() as unit:
         (waiting,) = unit.notifications.list_newest("n-1", 9, About.NODE)
     assert waiting.body == body, "what is tried again says the same"
     clock.pass_(10)
-    delivery.tick(purse.lease)
-    with purse.units.reading() as unit:
+    delivery.tick(budgeted.lease)
+    with budgeted.units.reading() as unit:
         (done,) = unit.notifications.list_newest("n-1", 9, About.NODE)
     assert post.sent == ([("m-1", to.webhook, clock.now)] if arrives else [])
     assert done.next_try_at is None

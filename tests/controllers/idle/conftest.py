@@ -12,7 +12,7 @@ from sqlalchemy import Engine, update
 
 from service.application.cleanup.daemon import DaemonActs
 from service.cloud.ports import Sample
-from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.idle import IdleController, IdleSettings
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import Start, TelemetryReader, at_once
 from service.domain.errors import CloudUnavailable
@@ -23,7 +23,7 @@ from service.domain.idle.rollup import ActivityHour
 from service.domain.idle.signals.signal import Kind
 from service.domain.lease import Lease
 from service.domain.nodes.node import IdlePolicy, Node, NodeState, Place
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.tables import leases
 from service.store.unit import Units
 from tests import factories
@@ -167,7 +167,7 @@ class IdleLab:
         self.is_shrunk: Callable[[Lease], bool] = lambda _lease: False
         self.controller: IdleController
         self.lease: Lease
-        self.prices = PriceShelf()
+        self.prices = PriceBookCache()
         self.start_daemon("one")
 
     def start_daemon(self, holder: str, start: Start = at_once) -> None:
@@ -175,7 +175,7 @@ class IdleLab:
         reports = None
         if self.workers is not None:
             reports = ReportReader(self.workers, self.clock, TIMES, at_once)  # type: ignore[arg-type]
-        manners = IdleManners(
+        settings = IdleSettings(
             TIMES, self.ceiling, lambda: float(self.clock()), reports, self.is_shrunk
         )
         self.controller = IdleController(
@@ -184,7 +184,7 @@ class IdleLab:
             self.clock,
             TelemetryReader(self.telemetry, self.clock, 300, start),
             DaemonActs(),
-            manners,
+            settings,
         )
         with self.units() as unit:
             held = unit.leases.take("lab", holder, 36_000)

@@ -12,7 +12,7 @@ from service.domain.idle.readings import families_of
 from service.domain.idle.signals.signal import MONITORED, Kind, Level
 from service.domain.nodes.node import NodeState
 from service.settings import Settings
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.tables import leases
 from service.wiring import CloudPorts, Foundation, Pacing, build_idle_controller
 from tests import factories
@@ -130,7 +130,7 @@ def test_the_daemon_is_built_with_reads_on_threads(units, engine, clock, hanging
     cloud: Any = HangingCloud(hanging)
     no_file: Any = {"_env_file": None}
     settings = Settings(projects=("lab",), **no_file)
-    base = Foundation(settings, engine, units, PriceShelf(), clock)
+    base = Foundation(settings, engine, units, PriceBookCache(), clock)
     ready = {"state": NodeState.READY, "attempt": 1, "up_since": NOON, "next_try_at": None}
     with units() as unit:
         unit.nodes.add(factories.node(project="lab", supervisor=True, **ready))

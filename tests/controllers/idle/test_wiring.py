@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from service import wiring
-from service.controllers.orphans.orphans import GarbageController
+from service.controllers.orphans.orphans import OrphanController
 from service.settings import Settings
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests import garbage
 from tests.factories import PROJECT
 from tests.fakes import FakeCloud
@@ -22,12 +22,12 @@ def test_the_cleanup_knows_from_the_orphan_collector_that_a_project_has_shrunk(
     monkeypatch.setattr(wiring, "build_idle_controller", lambda *parts: told.append(parts[-1]))
     no_file: Any = {"_env_file": None}
     settings = Settings(projects=(PROJECT,), emulator="127.0.0.1:9", **no_file)
-    base = wiring.Foundation(settings, engine, units, PriceShelf(), clock)
+    base = wiring.Foundation(settings, engine, units, PriceBookCache(), clock)
     cloud: Any = FakeCloud(clock)
     ports = wiring.CloudPorts(cloud, cloud, cloud, monitoring=cloud, registry=cloud)
     periods = wiring.build_controllers(base, ports)
     (collector,) = [
-        one for some in periods.values() for one in some if isinstance(one, GarbageController)
+        one for some in periods.values() for one in some if isinstance(one, OrphanController)
     ]
     with units() as unit:
         lease = unit.leases.take(PROJECT, "one", 36_000)

@@ -13,7 +13,7 @@ from service.controllers.jobs.jobs import JobsController
 from service.domain.jobs.job import Attempt, Job, JobSpec
 from service.domain.jobs.submission import Submission
 from service.domain.nodes.node import Node
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories
 from tests.controllers.conftest import Lab
@@ -29,7 +29,7 @@ class JobLab(Lab):
 
     def start_daemon(self, holder: str) -> None:
         super().start_daemon(holder)
-        prices, projects = PriceShelf(), [factories.PROJECT]
+        prices, projects = PriceBookCache(), [factories.PROJECT]
         requests = NodeRequests(self.units, prices, self.clock, projects)
         self.registry = FakeRegistry()
         outside: Any = OutsideTransactions(self.cloud, self.engine)
@@ -43,7 +43,7 @@ class JobLab(Lab):
         names = {"node", "node_request", "owner", "team", "labels"}
         around = {name: changes.pop(name) for name in names & changes.keys()}
         if "node" not in around:
-            around.setdefault("node_request", factories.wish())
+            around.setdefault("node_request", factories.request())
         spec = JobSpec(**{"image": IMAGE, "args": ("train.py",), **changes})
         return self.jobs.submit(Submission(spec, **around)).shown.job
 

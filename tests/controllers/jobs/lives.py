@@ -51,7 +51,7 @@ from service.emulator.world.container_runs import ContainerRun
 from service.emulator.world.world import World
 from service.store import tables
 from service.store.engine import make_engine, make_reading_engine
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.tables.schema import metadata
 from service.store.unit import Units
 from tests.controllers.jobs.crossings import Crossing, Crossings
@@ -136,7 +136,7 @@ class House:
         """Every state in which a job was written down."""
         self.deaths = self._ticks = 0
         self.world.observers.append(self._moved)
-        shared = self.units, PriceShelf(), self.agenda.seconds
+        shared = self.units, PriceBookCache(), self.agenda.seconds
         self.nodes = NodeService(*shared, [PROJECT])
         requests = NodeRequests(*shared, [PROJECT])
         self.service = JobService(*shared, requests, [PROJECT])
@@ -162,14 +162,14 @@ class House:
         cloud: Any = SeamedCloud(real, self.crossings, self.engine)  # type: ignore[arg-type]
         seamed: tuple[Engine, Any, Saved] = self.engine, self.crossings, self.truth.committed
         units = SeamedUnits(*seamed)
-        shared = units, cloud, PriceShelf(), clock
+        shared = units, cloud, PriceBookCache(), clock
         self._inventory = InventoryController(*shared)
         steps = Steps(StepContext(*shared, Installation(install="test", period=TICK)))
         self._lifecycle = LifecycleController(*shared, steps)
         self._lifecycle.workers = 1
-        self._metering = MeteringController(units, PriceShelf(), clock)
+        self._metering = MeteringController(units, PriceBookCache(), clock)
         of_jobs = WatchedUnits(*seamed, self._jobs_saved)
-        requests = NodeRequests(of_jobs, PriceShelf(), clock, [PROJECT])
+        requests = NodeRequests(of_jobs, PriceBookCache(), clock, [PROJECT])
         registry = _Registry(self)
         self._controller = JobsController(of_jobs, cloud, registry, requests, clock, TICK)
         self._controller.workers = 1
@@ -232,19 +232,19 @@ class House:
 
     def node(self, **changes: Any) -> Node:
         """A caller's node, READY."""
-        node = self.nodes.request(_wish(**changes)).node
+        node = self.nodes.request(_request(**changes)).node
         self.callers.append(node)
         while self.nodes.get(node.id).state != NodeState.READY:
             self.tick()
         return self.nodes.get(node.id)
 
     def submit(
-        self, env: Mapping[str, object], on: Node | None = None, wish: Any = (), **spec: Any
+        self, env: Mapping[str, object], on: Node | None = None, request: Any = (), **spec: Any
     ) -> Job:
         """A job on that node, or with a node of its own."""
         told = {name: str(value) for name, value in env.items()}
         made = JobSpec(**{"image": IMAGE, "args": ("train.py",), "env": told, **spec})
-        around: Any = {"node_request": _wish(**dict(wish))} if on is None else {"node": on.id}
+        around: Any = {"node_request": _request(**dict(request))} if on is None else {"node": on.id}
         job = self.service.submit(Submission(made, owner="ada", **around)).shown.job
         self.states.add(job.state)
         self.jobs.append(job)
@@ -484,7 +484,7 @@ SLOW = {"EMULATOR_PULL_SECONDS": 1_200}
 """So long that nothing starts, however often daemons die until the job is stopped."""
 
 
-def _wish(**changes: Any) -> RequestedNode:
+def _request(**changes: Any) -> RequestedNode:
     base = {"project": PROJECT, "accelerator_type": ONE_HOST, "zone": "us-west4-a"}
     return RequestedNode(**{**base, **changes})
 
@@ -597,7 +597,7 @@ def _in_line(*jobs: Mapping[str, object]) -> Callable[[House], None]:
 
 def _on_spot(house: House) -> None:
     control.change_config(house.world, {"durations": {"delete": 30}})
-    house.submit(SHORT, wish={"provisioning_model": ProvisioningModel.SPOT})
+    house.submit(SHORT, request={"provisioning_model": ProvisioningModel.SPOT})
 
 
 def _with_a_defect(house: House) -> None:
@@ -607,10 +607,12 @@ def _with_a_defect(house: House) -> None:
 
 LIVES: Mapping[str, Life] = {
     "succeeds": Life(("SUCCEEDED: COMPLETED",), _own()),
-    "pod": Life(("SUCCEEDED: COMPLETED",), _own(wish={"accelerator_type": FOUR_HOSTS})),
+    "pod": Life(("SUCCEEDED: COMPLETED",), _own(request={"accelerator_type": FOUR_HOSTS})),
     "preempted": Life(("SUCCEEDED: PREEMPTED, COMPLETED",), _on_spot, (_after(10, _preempt),)),
     "queued": Life(
-        ("CANCELLED: CANCELLED",), _own(SLOW, wish={"queued": True}), (_once("PULLING", _cancel()),)
+        ("CANCELLED: CANCELLED",),
+        _own(SLOW, request={"queued": True}),
+        (_once("PULLING", _cancel()),),
     ),
     "fails": Life(
         ("FAILED: PROGRAM_FAILED, PROGRAM_FAILED",),

@@ -23,7 +23,7 @@ def created_with(engine, **body):
     """The metadata of a node with that request, before anything could update it."""
     house = Ground(engine).house(Crossings())
     asked = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", **body}
-    house.nodes.request(NodeRequest.model_validate(asked).to_wish())
+    house.nodes.request(NodeRequest.model_validate(asked).to_request())
     for _ in range(LONGEST_TICKS):
         house.tick()
         if house.world.nodes:

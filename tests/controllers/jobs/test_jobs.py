@@ -34,7 +34,7 @@ from tests import factories
 from tests.fake_jobs import DIGEST, Worker
 from tests.fakes import FakeHistory
 
-FOUR_HOSTS = factories.wish(accelerator_type="v5litepod-16")
+FOUR_HOSTS = factories.request(accelerator_type="v5litepod-16")
 
 
 def test_one_call_makes_a_node_runs_the_container_and_deletes_the_node(lab):
@@ -183,7 +183,7 @@ def test_the_audit_log_of_an_earlier_preemption_does_not_excuse_a_failed_program
 
 @pytest.mark.deep
 def test_a_preempted_job_runs_again_and_every_cent_is_somebodys(lab):
-    job, (worker,) = lab.running(node_request=factories.wish(name="lost"))
+    job, (worker,) = lab.running(node_request=factories.request(name="lost"))
     worker.run()
     lab.ticks(120)
     first_node = lab.node_of(job)
@@ -941,7 +941,7 @@ def test_a_forged_report_does_no_harm(lab, text):
 
 
 def test_the_exit_code_of_the_startup_script_is_shown_with_the_attempt(lab):
-    job, (worker,) = lab.begun(node_request=factories.wish(startup_script="exit 3"))
+    job, (worker,) = lab.begun(node_request=factories.request(startup_script="exit 3"))
     worker.report("PULLED", startup_script={"state": "ended", "exit_code": 3})
     lab.ticks(20)
     (shown,) = AttemptView.from_attempt(lab.jobs.list_attempts(job.id)[-1]).workers
@@ -1028,7 +1028,7 @@ def test_a_worker_that_stays_silent_after_an_outage_is_silent(lab):
 
 
 def test_an_answer_for_one_of_two_slices_is_no_answer_for_the_job(lab, monkeypatch):
-    job = lab.submit(node_request=factories.wish(queued=True, slices=2))
+    job = lab.submit(node_request=factories.request(queued=True, slices=2))
     lab.ticks(10)
     lab.grant()
     lab.ticks(20)
@@ -1069,7 +1069,7 @@ def test_a_host_that_starts_again_is_lost_hardware(lab):
 
 
 def test_a_job_on_a_node_that_is_never_granted_fails_with_that_reason(lab):
-    job = lab.submit(node_request=factories.wish(max_wait_seconds=60))
+    job = lab.submit(node_request=factories.request(max_wait_seconds=60))
     lab.ticks(120)
     lab.cloud.settle()
     lab.ticks(30)

@@ -7,14 +7,14 @@ import pytest
 from service.application.cleanup.keeps import KeepOrder, KeepService
 from service.domain.clock import HOUR
 from service.domain.nodes.node import Asked
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 
 KEEP = KeepOrder("look at its disk", for_seconds=HOUR)
 
 
 @pytest.fixture
 def keeps(lab):
-    return KeepService(lab.units, PriceShelf(), lab.clock)
+    return KeepService(lab.units, PriceBookCache(), lab.clock)
 
 
 def succeed(lab, job, workers):

@@ -18,7 +18,7 @@ MINUTE = 60
 def test_a_running_job_is_read_at_most_once_a_minute_and_four_times_before(engine):
     house = Ground(engine).house(Crossings())
     env = {"EMULATOR_PULL_SECONDS": 300, "EMULATOR_DURATION_SECONDS": 3_600}
-    house.submit(env, wish={"accelerator_type": FOUR_HOSTS})
+    house.submit(env, request={"accelerator_type": FOUR_HOSTS})
     while not is_calm(house):
         house.tick()
     (record,) = house.world.nodes.values()

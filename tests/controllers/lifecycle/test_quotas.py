@@ -34,7 +34,7 @@ def asked(lab: Lab) -> list[str]:
 
 
 def warned(lab: Lab, **changes: Any) -> tuple[str, ...]:
-    return lab.nodes.request(factories.wish(**changes)).warnings
+    return lab.nodes.request(factories.request(**changes)).warnings
 
 
 def quotas(lab: Lab) -> QuotaService:
@@ -68,9 +68,9 @@ def test_what_was_refused_once_is_refused_at_once(refused: Lab) -> None:
 
 def test_the_same_key_is_answered_with_the_node_that_was_asked_for_before(lab: Lab) -> None:
     lab.cloud.fail("create", no_quota())
-    first = lab.nodes.request(factories.wish(), key=RequestKey("k", "1"))
+    first = lab.nodes.request(factories.request(), key=RequestKey("k", "1"))
     lab.tick()
-    again = lab.nodes.request(factories.wish(), key=RequestKey("k", "1"))
+    again = lab.nodes.request(factories.request(), key=RequestKey("k", "1"))
     assert (again.node.id, again.created) == (first.node.id, False)
 
 

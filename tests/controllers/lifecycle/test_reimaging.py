@@ -31,7 +31,7 @@ def versions(lab, node):
     return found.spec.runtime_version, lab.cloud.nodes[lab.cloud.only].runtime_version
 
 
-def test_a_wish_for_other_software_becomes_one_reimage(lab):
+def test_a_request_for_other_software_becomes_one_reimage(lab):
     node = up(lab)
     lab.nodes.reimage(node.id, NEW)
     assert lab.cloud.count("reimage") == 0

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from service.application.orphans import Adopter, OrphanService
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle.context import Installation
-from service.controllers.orphans.orphans import GarbageController
+from service.controllers.orphans.orphans import OrphanController
 from service.controllers.orphans.queue_models import QUESTIONS, QUIET_SECONDS
 from service.domain.clock import HOUR, to_rfc3339
 from service.domain.errors import CloudUnavailable, LeaseLost, RateLimited
@@ -24,7 +24,7 @@ from service.domain.nodes.ownership import LABEL_ID, LABEL_INSTALL
 from service.domain.nodes.queued_resource import QueuedResource, QueueState
 from service.domain.orphans.fleet_watch import WINDOW_SECONDS
 from service.domain.orphans.orphan import Orphan, OrphanKind, OrphanVerdict, orphan_id
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests import factories, garbage
 from tests.controllers.conftest import Lab
@@ -41,10 +41,10 @@ class Yard(Lab):
     def start_daemon(self, holder: str) -> None:
         super().start_daemon(holder)
         outside: Any = OutsideTransactions(self.cloud, self.engine)
-        shared = self.units, outside, PriceShelf(), self.clock
-        self.garbage = GarbageController(*shared, Installation(install="test", period=PERIOD))
+        shared = self.units, outside, PriceBookCache(), self.clock
+        self.garbage = OrphanController(*shared, Installation(install="test", period=PERIOD))
         self.inventory = InventoryController(*shared, onlookers=(self.garbage,))
-        self.orphans = OrphanService(self.units, PriceShelf(), self.clock, [PROJECT])
+        self.orphans = OrphanService(self.units, PriceBookCache(), self.clock, [PROJECT])
 
     def look(self, seconds: int = PERIOD) -> None:
         """Time passes, the cloud is looked at, and the garbage is minded."""
@@ -596,7 +596,7 @@ def test_a_stranger_goes_when_somebody_repeats_its_name(yard: Yard) -> None:
     assert yard.cloud.count("delete") == 1
 
 
-def test_a_wish_for_one_incarnation_is_no_wish_for_the_next(yard: Yard) -> None:
+def test_a_request_for_one_incarnation_is_no_request_for_the_next(yard: Yard) -> None:
     path = yard.there()
     yard.look()
     yard.orphans.delete(orphan_id(path), confirm=path)

@@ -195,7 +195,7 @@ def keep_several_nodes(visit: Visit) -> None:
 def cancel_job(visit: Visit) -> None:
     jobs = visit.lab.services.jobs
     spec = JobSpec(image=IMAGE, run_name="resnet")
-    job = jobs.submit(Submission(spec, node_request=factories.wish())).shown.job
+    job = jobs.submit(Submission(spec, node_request=factories.request())).shown.job
     visit.follow("/", "Jobs", "resnet", "Cancel the job")
     visit.press("Cancel the job", "The cancellation of job resnet is requested.")
     assert jobs.get(job.id).job.cancel_requested_at == NOON

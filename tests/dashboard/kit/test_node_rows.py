@@ -43,9 +43,9 @@ def test_only_what_is_ready_is_billed() -> None:
 
 def test_what_is_asked_is_said_until_it_is_so() -> None:
     leaving = factories.node(state=NodeState.READY, asked=Asked.ABSENT)
-    assert build_node_row(_document(leaving), NOON).wish == "deletion requested"
+    assert build_node_row(_document(leaving), NOON).summary == "deletion requested"
     gone = factories.node(state=NodeState.DELETED, asked=Asked.ABSENT, ended_at=NOON)
-    assert build_node_row(_document(gone), NOON).wish == ""
+    assert build_node_row(_document(gone), NOON).summary == ""
 
 
 def test_the_age_of_what_has_ended_grows_no_more() -> None:
@@ -71,7 +71,7 @@ def test_a_failing_deletion_is_the_state_with_its_call_its_tries_and_the_next_on
     assert (row.state, row.tone) == ("DELETING (failing)", "trouble")
     assert row.since.clock == "11:58:00 UTC"
     assert row.error == "503 no answer"
-    assert row.wish == (
+    assert row.summary == (
         "READY in the cloud; nodes.delete failed 3 times in 2 min; next try in 40 s"
     )
 
@@ -90,7 +90,7 @@ def test_a_failing_deletion_is_the_state_with_its_call_its_tries_and_the_next_on
     ],
 )
 def test_a_failing_deletion_in_words(changes: dict[str, Any], said: str) -> None:
-    assert said in build_node_row(_document(failing(**changes)), NOON).wish
+    assert said in build_node_row(_document(failing(**changes)), NOON).summary
 
 
 def test_an_error_of_the_cloud_turns_no_text_around() -> None:
@@ -100,4 +100,4 @@ def test_an_error_of_the_cloud_turns_no_text_around() -> None:
 
 def test_a_deletion_that_did_not_fail_shows_what_the_cloud_shows() -> None:
     row = build_node_row(_document(failing(tries=0)), NOON)
-    assert (row.state, row.tone, row.wish) == ("READY", "up", "deletion requested")
+    assert (row.state, row.tone, row.summary) == ("READY", "up", "deletion requested")

@@ -149,10 +149,10 @@ def test_a_topology_is_read_in_either_case():
     assert CATALOG.choose_accelerator("v4", topology=" 4X8x4 ").name == "v4-256"
 
 
-@pytest.mark.parametrize("wish", [{}, {"chips": 16, "topology": "4x4"}])
-def test_a_size_is_said_in_exactly_one_way(wish):
+@pytest.mark.parametrize("request", [{}, {"chips": 16, "topology": "4x4"}])
+def test_a_size_is_said_in_exactly_one_way(request):
     with pytest.raises(Rejected, match="exactly one of chips and topology"):
-        CATALOG.choose_accelerator("v5e", **wish)
+        CATALOG.choose_accelerator("v5e", **request)
 
 
 def test_a_generation_that_is_none_is_refused_with_those_there_are():

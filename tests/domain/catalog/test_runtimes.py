@@ -126,7 +126,7 @@ def test_the_reasons_are_said(name, framework, version, said):
         ("v6e-8", JAX, None, ()),
     ],
 )
-def test_the_alternatives_grant_the_same_wish(name, framework, version, alternatives):
+def test_the_alternatives_grant_the_same_request(name, framework, version, alternatives):
     found = resolve(name, framework, version)
     assert set(found.alternatives) == set(alternatives)
 
@@ -177,7 +177,7 @@ def test_a_sure_answer_comes_without_a_warning():
         ),
     ],
 )
-def test_a_wish_that_no_image_grants_is_refused_with_those_that_fit(
+def test_a_request_that_no_image_grants_is_refused_with_those_that_fit(
     name, framework, version, architecture, said, first
 ):
     with pytest.raises(RuntimeMismatch, match=said) as refused:

@@ -21,7 +21,7 @@ IMAGE = "us-docker.pkg.dev/lab/train/jax:7"
 
 
 def submission(**changes):
-    return Submission(JobSpec(**{"image": IMAGE, **changes}), node_request=factories.wish())
+    return Submission(JobSpec(**{"image": IMAGE, **changes}), node_request=factories.request())
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_the_node_of_a_job_has_a_fuse():
     request = check_submission(submission(max_duration_seconds=3_600)).node_request
     assert request is not None
     assert request.ttl_seconds == 3_600 + FUSE_SECONDS
-    given = replace(submission(), node_request=factories.wish(ttl_seconds=60))
+    given = replace(submission(), node_request=factories.request(ttl_seconds=60))
     request = check_submission(given).node_request
     assert request is not None
     assert request.ttl_seconds == 60
 
 
 def test_a_legacy_node_answers_with_what_to_do_instead():
-    legacy = factories.wish(accelerator_type="v3-8", architecture=Architecture.NODE)
+    legacy = factories.request(accelerator_type="v3-8", architecture=Architecture.NODE)
     with pytest.raises(Conflict, match="connection"):
         check_submission(replace(submission(), node_request=legacy))
 

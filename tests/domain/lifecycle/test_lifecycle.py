@@ -75,7 +75,7 @@ def test_nothing_is_concluded_while_an_unanswered_create_may_yet_land(stored, op
     [(PRESENT, NodeStep.PLACE), (STOPPED, NodeStep.PLACE), (ABSENT, NodeStep.CLOSE)],
 )
 @pytest.mark.parametrize("now", [NOON, SOON, LATER])
-def test_a_wish_of_which_nothing_was_sent_is_placed_or_closed(asked, expected, now):
+def test_a_request_of_which_nothing_was_sent_is_placed_or_closed(asked, expected, now):
     assert step(asked, NOT_SENT, None, now=now) is expected
 
 

@@ -40,7 +40,7 @@ def legacy(**changes):
     return factories.sent(**(defaults | changes))
 
 
-def test_a_wish_for_other_software_remembers_what_there_was():
+def test_a_request_for_other_software_remembers_what_there_was():
     node = legacy(tries=2, next_try_at=None)
     after = with_reimage_request(node, NEW, LATER)
     assert (after.spec.runtime_version, after.spec.reimage_from) == ("2.16.1", "2.12.0")
@@ -138,7 +138,7 @@ FAILED = reimage(done=True, error=CapacityUnavailable("no"))
         ("2.12.0", NodeState.PREEMPTED, reimage(), NodeStep.REPLACE),
     ],
 )
-def test_the_step_follows_from_the_wish_and_the_sight(shown, state, operation, step):
+def test_the_step_follows_from_the_request_and_the_sight(shown, state, operation, step):
     node = with_reimage_request(legacy(), NEW, NOON)
     sight = factories.sight(node, state=state, runtime_version=shown)
     assert next_step(node, NodeLook(sight, operation), NOON) is step
@@ -164,7 +164,7 @@ def test_what_was_asked_for_since_goes_first(asked, state, step):
     assert next_step(node, NodeLook(sight), NOON) is step
 
 
-def test_the_wish_ends_granted_or_given_up():
+def test_the_request_ends_granted_or_given_up():
     node = with_reimage_request(legacy(ttl_seconds=3_600, ready_at=NOON), NEW, NOON)
     granted = with_reimage_done(node)
     assert (granted.spec.runtime_version, granted.spec.reimage_from) == ("2.16.1", "")

@@ -1,4 +1,4 @@
-"""Any of several types: what a wish allows, in the order to try, and what is left out of it."""
+"""Any of several types: what a request allows, in the order to try, and what is left out of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rate(accelerator, zone):
 
 def settle(**changes):
     base = {"accelerator_type": None, "zone": None}
-    return resolve_request(factories.wish(**(base | changes)), CATALOG, rate)
+    return resolve_request(factories.request(**(base | changes)), CATALOG, rate)
 
 
 def order(meant):
@@ -149,7 +149,7 @@ def test_a_refusal_of_all_types_says_why_for_each():
     assert "v2-alpha-tpuv6e" not in fits, "it does for one of them only"
 
 
-def test_what_is_wrong_with_the_wish_and_not_with_the_types_is_said_once():
+def test_what_is_wrong_with_the_request_and_not_with_the_types_is_said_once():
     with pytest.raises(Rejected) as refused:
         settle(accelerator_types=BOTH, labels={"steward-id": "mine"})
     assert refused.value.facts["field"] == "labels"

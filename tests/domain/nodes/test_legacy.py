@@ -15,9 +15,9 @@ from tests import factories
 
 def understand(**changes):
     asked = {"accelerator_type": "v2-8", "zone": "us-central1-b", **changes}
-    wish = factories.wish(architecture=Architecture.NODE, **asked)
-    accelerator = resolve_hardware(wish, load_catalog())
-    return resolve_spec(wish, accelerator, candidate_zones(wish, accelerator, load_catalog()))
+    request = factories.request(architecture=Architecture.NODE, **asked)
+    accelerator = resolve_hardware(request, load_catalog())
+    return resolve_spec(request, accelerator, candidate_zones(request, accelerator, load_catalog()))
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ CATALOG = load_catalog()
 
 
 def understand(**changes):
-    wish = factories.wish(**changes)
-    accelerator = resolve_hardware(wish, CATALOG)
-    return resolve_spec(wish, accelerator, candidate_zones(wish, accelerator, CATALOG))
+    request = factories.request(**changes)
+    accelerator = resolve_hardware(request, CATALOG)
+    return resolve_spec(request, accelerator, candidate_zones(request, accelerator, CATALOG))
 
 
 def by_size(generation="v5e", **changes):
@@ -46,7 +46,7 @@ def test_the_hardware_is_known_by_its_name_or_by_its_size(changes, name):
     assert understand(**changes).spec.accelerator_type == name
 
 
-def test_a_wish_becomes_a_spec_in_which_nothing_is_left_open():
+def test_a_request_becomes_a_spec_in_which_nothing_is_left_open():
     spec = understand(
         accelerator_type="v6e-8",
         zone=None,
@@ -152,7 +152,7 @@ def test_anywhere_it_is_offered_is_meant_where_no_place_is_named():
         ({"framework": Framework.TENSORFLOW, "framework_version": "1.15"}, Rejected, None),
     ],
 )
-def test_a_wish_that_can_never_be_granted_is_refused_at_once(changes, error, field):
+def test_a_request_that_can_never_be_granted_is_refused_at_once(changes, error, field):
     with pytest.raises(error) as refused:
         understand(**changes)
     if field is not None:
@@ -177,9 +177,9 @@ def test_a_refusal_says_what_would_be_granted(changes, fact):
 def test_a_topology_other_than_the_types_own_is_refused_with_the_one_it_is_made_as():
     accelerator = next(one for one in CATALOG.list_served() if len(one.topologies) > 1)
     other = next(t for t in accelerator.topologies if t != accelerator.topology)
-    wish = RequestedNode(generation=accelerator.generation, topology=other)
+    request = RequestedNode(generation=accelerator.generation, topology=other)
     with pytest.raises(Rejected) as refused:
-        resolve_spec(wish, accelerator, ())
+        resolve_spec(request, accelerator, ())
     assert refused.value.facts == {"field": "topology", "topology": accelerator.topology}
 
 

@@ -19,9 +19,9 @@ QUEUED = "it belongs to a queued resource, whose nodes the cloud does not stop"
 
 
 def spec(**changes):
-    wish, known = factories.wish(**changes), catalog.load_catalog()
-    accelerator = resolve_hardware(wish, known)
-    return resolve_spec(wish, accelerator, candidate_zones(wish, accelerator, known)).spec
+    request, known = factories.request(**changes), catalog.load_catalog()
+    accelerator = resolve_hardware(request, known)
+    return resolve_spec(request, accelerator, candidate_zones(request, accelerator, known)).spec
 
 
 @pytest.mark.parametrize(

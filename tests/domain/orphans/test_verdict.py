@@ -284,7 +284,7 @@ def test_looks_count_when_they_are_a_period_apart():
 
 
 @pytest.mark.parametrize("changes", [{"uid": "7002"}, {"created_at": NOON}])
-def test_another_incarnation_begins_anew_and_no_wish_carries_over(changes):
+def test_another_incarnation_begins_anew_and_no_request_carries_over(changes):
     one = orphan(wanted="delete", asked_by="caller", next_try_at=NOON, version=3)
     other = record_sighting(one, shown(**changes), OVER, NOON, PERIOD)
     assert (other.wanted, other.looks, other.since, other.version) == ("", 1, NOON, 3)
@@ -387,8 +387,8 @@ def test_nothing_that_is_not_ours_is_deleted_unless_its_name_was_repeated(
     one, kind, certain, allowed, confirmed
 ):
     finding = OrphanFinding(kind, "" if certain else DOUBT)
-    for wish in (BY_ITSELF, BY_SOMEONE, {"wanted": ""}):
-        asked = replace(one, confirmed=confirmed, **wish)
+    for request in (BY_ITSELF, BY_SOMEONE, {"wanted": ""}):
+        asked = replace(one, confirmed=confirmed, **request)
         move = next_move(asked, one.shown, finding, allowed, occupied=False)
         if move is OrphanMove.DELETE:
             assert asked.to_be_deleted

@@ -198,7 +198,7 @@ def test_a_node_that_is_barred_everywhere_waits_for_the_first_place_that_is_not(
     assert (choice.key.zone, choice.at) == (EAST, NOON - 60 + 86_400)
 
 
-def test_only_limits_that_say_something_to_the_wish_are_weighed():
+def test_only_limits_that_say_something_to_the_request_are_weighed():
     others = [replace(LIMIT, generation="v6e"), replace(LIMIT, place="asia-east1")]
     assert filter_limits([LIMIT, *others], claims_by_key(spec()).values()) == [LIMIT]
 

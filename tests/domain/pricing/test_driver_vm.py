@@ -74,14 +74,14 @@ def test_where_its_price_is_not_known_it_is_said_where_and_how_to_enter_it():
 
 
 def understand(**changes):
-    wish = factories.wish(
+    request = factories.request(
         **{"accelerator_type": "v2-8", "zone": "us-central1-b", "vm": OURS, **changes}
     )
-    accelerator = resolve_hardware(wish, load_catalog())
-    return resolve_spec(wish, accelerator, candidate_zones(wish, accelerator, load_catalog()))
+    accelerator = resolve_hardware(request, load_catalog())
+    return resolve_spec(request, accelerator, candidate_zones(request, accelerator, load_catalog()))
 
 
-def test_a_wish_keeps_it_and_no_longer_says_that_it_is_in_no_figure():
+def test_a_request_keeps_it_and_no_longer_says_that_it_is_in_no_figure():
     meant = understand(architecture=Architecture.NODE)
     assert meant.spec.vm == OURS
     assert legacy.VM_INCLUDED in meant.warnings

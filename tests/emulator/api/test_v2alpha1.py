@@ -116,7 +116,7 @@ def test_what_v2_does_not_know_is_kept(cloud):
     assert get(cloud).autocheckpoint_enabled
 
 
-def test_a_maintenance_cannot_be_wished_for(cloud):
+def test_a_maintenance_cannot_be_requested_for(cloud):
     create(cloud, upcoming_maintenance={"window_start_time": "now"})
     assert not get(cloud).HasField("upcoming_maintenance")
 

@@ -7,7 +7,12 @@ import json
 
 import pytest
 
-from service.emulator.artifacts.registry import Registry, RegistryImage, Shelf, patched_registry
+from service.emulator.artifacts.registry import (
+    ManifestStore,
+    Registry,
+    RegistryImage,
+    patched_registry,
+)
 from service.emulator.errors import ApiError
 
 NAME = "us-docker.pkg.dev/lab/images/trainer"
@@ -21,21 +26,21 @@ def platforms(found) -> list[str]:
 
 
 def test_every_image_exists_for_both_platforms_with_the_digest_of_its_body():
-    found = Shelf().serve_manifest(Registry(), NAME, "v1")
+    found = ManifestStore().serve_manifest(Registry(), NAME, "v1")
     assert found.status == 200
     assert platforms(found) == ["linux/amd64", "linux/arm64"]
     assert found.digest == f"sha256:{hashlib.sha256(found.body).hexdigest()}"
-    assert found == Shelf().serve_manifest(Registry(), NAME, "v1")
-    assert found.digest != Shelf().serve_manifest(Registry(), NAME, "v2").digest
+    assert found == ManifestStore().serve_manifest(Registry(), NAME, "v1")
+    assert found.digest != ManifestStore().serve_manifest(Registry(), NAME, "v2").digest
 
 
 def test_a_digest_is_known_once_its_tag_was_asked_for():
-    shelf = Shelf()
-    digest = Shelf().serve_manifest(Registry(), NAME, "v1").digest
-    assert shelf.serve_manifest(Registry(), NAME, digest).status == 404
-    found = shelf.serve_manifest(Registry(), NAME, "v1")
-    assert shelf.serve_manifest(Registry(), NAME, digest) == found
-    assert shelf.serve_manifest(Registry(), f"{NAME}/other", digest).status == 404
+    manifests = ManifestStore()
+    digest = ManifestStore().serve_manifest(Registry(), NAME, "v1").digest
+    assert manifests.serve_manifest(Registry(), NAME, digest).status == 404
+    found = manifests.serve_manifest(Registry(), NAME, "v1")
+    assert manifests.serve_manifest(Registry(), NAME, digest) == found
+    assert manifests.serve_manifest(Registry(), f"{NAME}/other", digest).status == 404
 
 
 @pytest.mark.parametrize(
@@ -50,7 +55,7 @@ def test_a_digest_is_known_once_its_tag_was_asked_for():
     ],
 )
 def test_parts_of_the_name_and_the_tag_say_otherwise(name, tag, status, shown):
-    found = Shelf().serve_manifest(Registry(), name, tag)
+    found = ManifestStore().serve_manifest(Registry(), name, tag)
     assert found.status == status
     assert shown is None or platforms(found) == shown
 
@@ -65,13 +70,13 @@ def test_the_configuration_says_otherwise():
         }
     }
     registry = patched_registry(Registry(), told)
-    shelf = Shelf()
-    assert shelf.serve_manifest(registry, NAME, "gone").status == 404
-    assert shelf.serve_manifest(registry, NAME, "late").delay_seconds == 5
-    assert platforms(shelf.serve_manifest(registry, NAME, "noimage")) == ["linux/arm64"]
-    assert shelf.serve_manifest(registry, "docker.io/library/python", "3.12").status == 403
+    manifests = ManifestStore()
+    assert manifests.serve_manifest(registry, NAME, "gone").status == 404
+    assert manifests.serve_manifest(registry, NAME, "late").delay_seconds == 5
+    assert platforms(manifests.serve_manifest(registry, NAME, "noimage")) == ["linux/arm64"]
+    assert manifests.serve_manifest(registry, "docker.io/library/python", "3.12").status == 403
     down = patched_registry(registry, {"down": True})
-    assert shelf.serve_manifest(down, NAME, "v1").status == 503
+    assert manifests.serve_manifest(down, NAME, "v1").status == 503
     assert down.images == registry.images
 
 

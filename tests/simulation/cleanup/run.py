@@ -22,7 +22,7 @@ from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.controllers.base import Controller
-from service.controllers.idle.idle import IdleController, IdleManners
+from service.controllers.idle.idle import IdleController, IdleSettings
 from service.controllers.idle.reports import ReportReader
 from service.controllers.idle.telemetry import TelemetryReader, at_once
 from service.domain.catalog.provisioning import ProvisioningModel
@@ -35,7 +35,7 @@ from service.domain.nodes.request import RequestedNode
 from service.emulator.app import build_world
 from service.emulator.surfaces import control
 from service.emulator.surfaces.channel import LocalChannel
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.simulation.cleanup.faults import FaultyTelemetry, FaultyWorkers, ReadFaults
 from tests.simulation.cleanup.fortune import MASS, THRONG_IDLE, Fortune
@@ -92,7 +92,7 @@ class Run:
         self.fate = fate = Fortune(self.seed)
         self.world = build_world(seed=self.seed, clock=lambda: self.agenda.now)
         self.units = Units(self.engine)
-        shared = self.units, PriceShelf(), self.agenda.seconds
+        shared = self.units, PriceBookCache(), self.agenda.seconds
         self.nodes = NodeService(*shared, [PROJECT])
         self.keeps = KeepService(*shared)
         self.links = LinkService(*shared, self.nodes)
@@ -246,7 +246,7 @@ class Run:
             own, is_dark = replace(own, action="delete"), False
         spot = 0.8 if self.fate.is_meddled else 0.3
         is_spot = luck.random() < spot and not is_dark  # made again, it would be seen
-        wish = RequestedNode(
+        request = RequestedNode(
             project=PROJECT,
             name=f"n-{number}",
             owner=luck.choice(["ada", "ada", "bob", "", ""]),
@@ -258,9 +258,9 @@ class Run:
             recreate_on_preemption=is_spot,
             ttl_seconds=self._draw_ttl(ttls, is_dark=is_dark),
         )
-        node = self.nodes.request(wish).node
-        if wish.ttl_seconds is not None:
-            self.oracle.ttls[node.id] = wish.ttl_seconds
+        node = self.nodes.request(request).node
+        if request.ttl_seconds is not None:
+            self.oracle.ttls[node.id] = request.ttl_seconds
         holds = INHERITED if is_inherited else own
         self.oracle.policies[node.id] = holds
         self.fleet.lives[node.id] = Life(workload, holds.after_seconds)
@@ -283,14 +283,14 @@ class Run:
         own = IdlePolicy(after_seconds=900, grace_seconds=GRACE, action="delete")
         for number in range(THRONG):
             workload = Workload.IDLE if number < THRONG_IDLE else Workload.BUSY
-            wish = RequestedNode(
+            request = RequestedNode(
                 project=PROJECT,
                 name=f"n-{number}",
                 accelerator_type="v5litepod-1",
                 zone=ZONE,
                 idle=own,
             )
-            node = self.nodes.request(wish).node
+            node = self.nodes.request(request).node
             self.oracle.policies[node.id] = own
             self.fleet.lives[node.id] = Life(workload, own.after_seconds)
 
@@ -306,14 +306,14 @@ class Run:
         overlap = TIMES.telemetry + TIMES.period
         reader = TelemetryReader(telemetry, clock, overlap, faults.begin_read)
         workers: Any = FaultyWorkers(cloud, faults)
-        manners = IdleManners(
+        settings = IdleSettings(
             TIMES,
             self.fate.ceiling,
             lambda: self.agenda.now,
             ReportReader(workers, clock, TIMES, at_once),
         )
         controller = IdleController(
-            units, PriceShelf(), clock, reader, DaemonActs(PUBLIC_URL), manners
+            units, PriceBookCache(), clock, reader, DaemonActs(PUBLIC_URL), settings
         )
         found: list[tuple[int, Controller]] = [(TIMES.period, controller)]
         if self.treasury is not None:

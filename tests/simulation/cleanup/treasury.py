@@ -15,7 +15,7 @@ from service.controllers.budgets.budgets import BudgetController
 from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope
 from service.domain.money import NANOS
 from service.domain.pricing.price_book import Price
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.simulation.cleanup.oracle import OwnersBudget
 
@@ -35,7 +35,7 @@ class Treasury:
     luck: Random
 
     def begin(self) -> None:
-        shared = self.life.units, PriceShelf(), self.life.agenda.seconds
+        shared = self.life.units, PriceBookCache(), self.life.agenda.seconds
         self._budgets = BudgetService(*shared, CostService(*shared))
         prices = PriceService(*shared)
         for model in ("on_demand", "spot"):
@@ -60,6 +60,6 @@ class Treasury:
 
     def make_controllers(self, units: Units) -> Sequence[tuple[int, Controller]]:
         """What a daemon does about the budget, with its units of work."""
-        plain, prices, clock = self.life.units, PriceShelf(), self.life.agenda.seconds
+        plain, prices, clock = self.life.units, PriceBookCache(), self.life.agenda.seconds
         books: Any = BudgetService(plain, prices, clock, CostService(plain, prices, clock))
         return [(PERIOD_SECONDS, BudgetController(units, prices, clock, books))]

@@ -18,7 +18,7 @@ from service.emulator.nodes.nodes import NodeRecord
 from service.emulator.world.bill import Transition
 from service.emulator.world.container_runs import Cause, ContainerRun
 from service.emulator.world.world import World
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 from tests.simulation.clock import Agenda
 from tests.simulation.invariants import LABEL, Invariants, Violation
@@ -164,7 +164,7 @@ class JobOracle:
     def check_sums(self, jobs: Sequence[Job]) -> None:
         """What attempts cost is what their job costs, at any instant."""
         with self.units.reading() as unit:
-            book, now = PriceShelf().get_book(unit), self.agenda.seconds()
+            book, now = PriceBookCache().get_book(unit), self.agenda.seconds()
             for job in jobs:
                 parts = sum(one.cost for one in attempt_costs(unit, job, book, now))
                 whole = job_cost(unit, job, book, now).cost
@@ -463,7 +463,7 @@ def _check_money(unit: Unit, job: Job, attempts: Sequence[Attempt]) -> None:
             charged[payer] += nanos
             if job.own_node and payer != job.id and nanos:
                 raise Violation(f"node {node_id} of job {job.id} is charged to {payer!r}")
-    whole = job_cost(unit, job, PriceShelf().get_book(unit), 2**40).cost
+    whole = job_cost(unit, job, PriceBookCache().get_book(unit), 2**40).cost
     if charged[job.id] != whole:
         raise Violation(f"{job.id} costs {whole}, and the ledger charges {charged[job.id]}")
     _check_claims(unit, job, attempts, node_ids)

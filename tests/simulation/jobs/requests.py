@@ -124,12 +124,12 @@ def _saving(spec: JobSpec) -> JobSpec:
 
 def draw_own_node(luck: Random, queued: float) -> Submission:
     """A job with a node of its own, of one slice or of several."""
-    wish = replace(
+    request = replace(
         direct(luck), recreate_on_preemption=False, ttl_seconds=None, max_wait_seconds=None
     )
     if luck.random() < queued:
-        wish = replace(wish, queued=True, slices=luck.choice([1, 1, 2]))
-    return Submission(draw_spec(luck), owner=luck.choice(["ada", "bob"]), node_request=wish)
+        request = replace(request, queued=True, slices=luck.choice([1, 1, 2]))
+    return Submission(draw_spec(luck), owner=luck.choice(["ada", "bob"]), node_request=request)
 
 
 def _spec(env: Mapping[str, object], *, failure: int = 0) -> JobSpec:

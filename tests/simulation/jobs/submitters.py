@@ -19,7 +19,7 @@ from service.domain.idempotency import RequestKey
 from service.domain.jobs.job import Job
 from service.domain.jobs.submission import Submission
 from service.domain.nodes.node import Node
-from service.store.pricebook import PriceShelf
+from service.store.pricebook import PriceBookCache
 from tests.simulation.client_retries import ShakyUnits
 from tests.simulation.clock import Agenda
 from tests.simulation.database_outages import DatabaseOutages
@@ -47,7 +47,10 @@ class Submitters:
     _supplanted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        units, shared = ShakyUnits(self.engine, self.outages), (PriceShelf(), self.agenda.seconds)
+        units, shared = (
+            ShakyUnits(self.engine, self.outages),
+            (PriceBookCache(), self.agenda.seconds),
+        )
         requests = NodeRequests(units, *shared, [PROJECT])
         self.service = JobService(units, *shared, requests, [PROJECT])
 

@@ -84,7 +84,7 @@ def test_a_budget_of_its_own_window_ends_and_does_not_reset(lab: Lab, browser: T
 def test_what_it_refused_is_said(lab: Lab, browser: TestClient) -> None:
     put(lab, amount=1, on_exceeded=OnExceeded.REFUSE)
     with pytest.raises(BudgetExceeded):
-        lab.services.nodes.request(factories.wish())
+        lab.services.nodes.request(factories.request())
     said = text_of(browser.get("/budgets"))
     assert "Recent refusals 2026-11-05 12:00:00 UTC: the budget 'vision monthly' has $0.0" in said
 

@@ -440,7 +440,7 @@ def test_a_node_leads_to_the_jobs_that_run_and_wait_there(
 
 @pytest.mark.deep
 def test_a_node_names_the_job_that_has_moved_on(house: JobHouse, browser: TestClient) -> None:
-    job = house.jobs.submit(run_name="moved", node_request=factories.wish(name="spotty"))
+    job = house.jobs.submit(run_name="moved", node_request=factories.request(name="spotty"))
     worker = house.run(job)
     node = house.jobs.node_of(job)
     house.preempt(job, worker)

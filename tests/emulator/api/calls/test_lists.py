@@ -246,7 +246,7 @@ def test_operations_are_found_by_their_target(fleet):
     assert len(page.operations) == 1
 
 
-def test_cancelling_leaves_a_wish(cloud):
+def test_cancelling_leaves_a_request(cloud):
     operation = cloud.create()
     cloud.ask("CancelOperation", name=operation.name)
     cloud.wait(20)
