@@ -73,7 +73,7 @@ def export(
 ) -> list[Row]:
     """The rows of what the emulator's bill says: one for each UTC hour of each of its entries."""
     known = prices or Prices()
-    return [one for entry in entries for one in _hours(entry, exported_at, known)]
+    return [hour for entry in entries for hour in _hours(entry, exported_at, known)]
 
 
 def _hours(entry: Mapping[str, Any], exported_at: int, prices: Prices) -> Iterator[Row]:
@@ -124,7 +124,7 @@ def _price(sku: Sku, instant: int) -> Decimal:
 
 def json_lines(rows: Iterable[Row]) -> bytes:
     """As `bq extract --destination_format NEWLINE_DELIMITED_JSON` writes them."""
-    return "".join(json.dumps(one) + "\n" for one in rows).encode()
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def flat(one: Row, dot: str = ".") -> dict[str, str]:
@@ -149,7 +149,7 @@ def csv_of(cells: Sequence[Mapping[str, str]], columns: Sequence[str] | None = N
 
 def detailed_csv(rows: Iterable[Row], dot: str = ".") -> bytes:
     """The detailed export as CSV, its headers with dots or with underscores."""
-    return csv_of([flat(one, dot) for one in rows])
+    return csv_of([flat(row, dot) for row in rows])
 
 
 def focus_csv(rows: Iterable[Row]) -> bytes:
@@ -157,21 +157,21 @@ def focus_csv(rows: Iterable[Row]) -> bytes:
     return csv_of(
         [
             {
-                "BilledCost": str(one["cost"]),
-                "BillingCurrency": one["currency"],
-                "ChargeCategory": {"regular": "Usage"}.get(one["cost_type"], "Tax"),
-                "ChargeDescription": one["sku"]["description"],
-                "ChargePeriodStart": one["usage_start_time"].replace(" UTC", "Z"),
-                "ChargePeriodEnd": one["usage_end_time"].replace(" UTC", "Z"),
-                "ConsumedQuantity": str(one["usage"]["amount"]),
+                "BilledCost": str(row["cost"]),
+                "BillingCurrency": row["currency"],
+                "ChargeCategory": {"regular": "Usage"}.get(row["cost_type"], "Tax"),
+                "ChargeDescription": row["sku"]["description"],
+                "ChargePeriodStart": row["usage_start_time"].replace(" UTC", "Z"),
+                "ChargePeriodEnd": row["usage_end_time"].replace(" UTC", "Z"),
+                "ConsumedQuantity": str(row["usage"]["amount"]),
                 "ConsumedUnit": "Seconds",
-                "ListCost": str(one["cost_at_list"]),
-                "ResourceId": one["resource"]["global_name"],
-                "ServiceName": one["service"]["description"],
-                "SkuId": one["sku"]["id"],
-                "SubAccountId": one["project"]["id"],
-                "x_ExportTime": one["export_time"],
+                "ListCost": str(row["cost_at_list"]),
+                "ResourceId": row["resource"]["global_name"],
+                "ServiceName": row["service"]["description"],
+                "SkuId": row["sku"]["id"],
+                "SubAccountId": row["project"]["id"],
+                "x_ExportTime": row["export_time"],
             }
-            for one in rows
+            for row in rows
         ]
     )

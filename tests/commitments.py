@@ -44,7 +44,7 @@ def commitment(**changes: Any) -> Commitment:
 
 def priced(*some: Commitment) -> tuple[PricedCommitment, ...]:
     """Commitments at the rates of their contracts."""
-    return tuple(PricedCommitment(one, one.contract or RATE) for one in some)
+    return tuple(PricedCommitment(commitment, commitment.contract or RATE) for commitment in some)
 
 
 def covered(
@@ -57,8 +57,10 @@ def covered(
     """The lines of usage that is known up to `end`, for figures from `start` on."""
     known = factories.book() if book is None else book
     meters = [
-        Meter(tpu_line(one), known, end, (Attribution(one.node_id, team=f"team-{one.node_id}"),))
-        for one in usages
+        Meter(
+            tpu_line(usage), known, end, (Attribution(usage.node_id, team=f"team-{usage.node_id}"),)
+        )
+        for usage in usages
     ]
     return cover_usage(meters, priced(*some), required_since(start))
 

@@ -227,13 +227,13 @@ class FakeCloud(FakeQueue):
     def runtime_versions(
         self, project: str, zone: str, architecture: Architecture = Architecture.VM
     ) -> Sequence[str]:
-        known = [one.name for one in list_images() if one.architecture is architecture]
+        known = [image.name for image in list_images() if image.architecture is architecture]
         return self._call("runtime_versions", zone, lambda: self.offered.get(zone, known))
 
     def accelerator_types(
         self, project: str, zone: str, architecture: Architecture = Architecture.VM
     ) -> Sequence[str]:
-        known = [one.name for one in catalog.load_catalog().list_served()]
+        known = [accelerator.name for accelerator in catalog.load_catalog().list_served()]
         return self._call("accelerator_types", zone, lambda: known)
 
     def _call(self, verb: str, subject: str, effect: Callable[[], Any]) -> Any:
@@ -293,7 +293,7 @@ class FakeHistory:
         self.asked.append((project, since, until))
         if self.error is not None:
             raise self.error
-        return [one for one in self.entries if since <= one.at < until]
+        return [entry for entry in self.entries if since <= entry.at < until]
 
 
 COMMANDS = frozenset({"create", "delete", "start", "stop", "reimage", "dequeue", "update_metadata"})

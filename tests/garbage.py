@@ -80,13 +80,13 @@ def ticket(cloud_id: str = "run-1", **changes: Any) -> QueuedResource:
 def inventory(*nodes: CloudNode, unreachable: frozenset[str] = frozenset()) -> Inventory:
     """A look at these nodes."""
     sightings = {
-        one.place.path: Sighting(repr(one).encode(), lambda one=one: one)  # type: ignore[misc]
-        for one in nodes
+        node.place.path: Sighting(repr(node).encode(), lambda node=node: node)  # type: ignore[misc]
+        for node in nodes
     }
     return Inventory(PROJECT, repr(nodes).encode(), lambda: sightings, unreachable, pages=1)
 
 
 def queue(*entries: QueuedResource, unreachable: frozenset[str] = frozenset()) -> Queue:
     """A look at these queued resources."""
-    found = {one.path: one for one in entries}
+    found = {entry.path: entry for entry in entries}
     return Queue(PROJECT, repr(entries).encode(), lambda: found, unreachable, pages=1)

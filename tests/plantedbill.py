@@ -83,7 +83,7 @@ def first_file() -> list[Row]:
         for hour in range(HOURS)
         if (node, hour) not in _NOT_BILLED | _LATE
     ]
-    twice = [one for one in ours if one["resource"]["name"] == "n3"][:5]
+    twice = [row for row in ours if row["resource"]["name"] == "n3"][:5]
     foreign = [hour_of("somebodys", hour) for hour in range(3)]
     corrections = [
         hour_of("n2", 4, cost=-2.4, cost_at_list=-2.4, usage={}, export_time=LATER),
@@ -128,13 +128,13 @@ class Owed:
 def owed(rows: Iterable[Row]) -> dict[tuple[str, str], Owed]:
     """What the invoices of different rows come to, in fractions and without the service."""
     found: dict[tuple[str, str], Owed] = {}
-    for one in rows:
-        amounts = [one["cost"], *(each["amount"] for each in one["credits"])]
+    for billed in rows:
+        amounts = [billed["cost"], *(each["amount"] for each in billed["credits"])]
         exact = [Fraction(str(amount)) * NANOS for amount in amounts]
-        per_dollar = _per_dollar(one)
+        per_dollar = _per_dollar(billed)
         dollars = 0 if per_dollar is None else sum(round(each / per_dollar) for each in exact)
-        month = one["invoice"]["month"]
-        key = f"{month[:4]}-{month[4:]}", one["currency"]
+        month = billed["invoice"]["month"]
+        key = f"{month[:4]}-{month[4:]}", billed["currency"]
         before = found.get(key, Owed())
         local = before.local + sum(round(each) for each in exact)
         found[key] = Owed(before.rows + 1, before.dollars + dollars, local)

@@ -184,18 +184,20 @@ def owed(rows: Iterable[Row]) -> dict[Case, Owed]:
     committed hours, as no row says which term it is of."""
     fees: dict[Case, Owed] = defaultdict(Owed)
     used: dict[tuple[str, str], Owed] = defaultdict(Owed)
-    for one in rows:
-        words = one["sku"]["description"].split()
-        if one["project"]["id"] != factories.PROJECT or "Spot" in words:
+    for billed in rows:
+        words = billed["sku"]["description"].split()
+        if billed["project"]["id"] != factories.PROJECT or "Spot" in words:
             continue
         if words[0] == "Commitment" and words[2].startswith("Tpu"):
-            case = words[2][3:], one["location"]["region"], int(words[-2])
-            taken = _dollars(one, sum(Fraction(str(each["amount"])) for each in one["credits"]))
-            fees[case].fee += _dollars(one, Fraction(str(one["cost"])))
+            case = words[2][3:], billed["location"]["region"], int(words[-2])
+            taken = _dollars(
+                billed, sum(Fraction(str(each["amount"])) for each in billed["credits"])
+            )
+            fees[case].fee += _dollars(billed, Fraction(str(billed["cost"])))
             fees[case].offset += taken
-            fees[case].committed += Fraction(str(one["usage"]["amount"]))
+            fees[case].committed += Fraction(str(billed["usage"]["amount"]))
         elif words[0][3:] in PRICES:
-            _use(used[words[0][3:], one["location"]["region"]], one)
+            _use(used[words[0][3:], billed["location"]["region"]], billed)
     return _by_terms(fees, used)
 
 

@@ -50,9 +50,9 @@ def selectors(node: Any) -> Iterator[Any]:
         yield node
     for name in ("expr", "lhs", "rhs", "vector_selector", "args", "param"):
         below = getattr(node, name, None)
-        for one in below if isinstance(below, list) else [below]:
-            if one is not None:
-                yield from selectors(one)
+        for child in below if isinstance(below, list) else [below]:
+            if child is not None:
+                yield from selectors(child)
 
 
 @pytest.fixture
@@ -78,7 +78,11 @@ def shown(units, clock) -> dict[str, set[str]]:
 
 
 def test_every_expression_is_understood_and_asks_for_what_is_shown(shown):
-    asked = [(text, one) for text in expressions() for one in selectors(promql_parser.parse(text))]
+    asked = [
+        (text, selector)
+        for text in expressions()
+        for selector in selectors(promql_parser.parse(text))
+    ]
     assert len(asked) >= len(expressions())
     for text, one in asked:
         assert one.name in shown, text

@@ -166,7 +166,7 @@ class HealthService:
             sights = self._read_sights(unit)
             running, bought = unit.fleet.count_running(), unit.usage.list_purchases(now)
             overdue, aside = unit.fleet.count_overdue(), unit.usage.count_aside()
-            is_any_coming = any(one.state in COMING for one in counts)
+            is_any_coming = any(count.state in COMING for count in counts)
             coming = unit.fleet.count_coming() if is_any_coming else {}
         total = sum_running(running, book, now)
         bought_rate = reserved = unpriced_reserved = 0

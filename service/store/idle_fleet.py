@@ -135,7 +135,9 @@ def _read_around(
     # A job in a crash loop waits on its node for the next attempt. Without its activity each pause
     # of the loop would end the rest of the node, and the grace would begin again.
     for job in between:
-        on_node = [one for one in attempts.get(job.id, ()) if one.node_id == job.node_id]
+        on_node = [
+            attempt for attempt in attempts.get(job.id, ()) if attempt.node_id == job.node_id
+        ]
         if on_node:
             latest = max(on_node, key=lambda attempt: attempt.number)
             looping = activity_of(job, latest, now, on_node)

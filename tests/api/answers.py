@@ -10,7 +10,7 @@ _PARAMETER = re.compile(r"{[a-z_]+}")
 
 def operation_of(document: dict[str, Any], method: str, path: str) -> dict[str, Any] | None:
     """The operation that answers at this path. None where there is none."""
-    matching = [one for one in document["paths"] if _matches(one, path)]
+    matching = [pattern for pattern in document["paths"] if _matches(pattern, path)]
     best = max(matching, key=lambda one: len(_PARAMETER.sub("", one)), default=None)
     return None if best is None else document["paths"][best].get(method.lower())
 

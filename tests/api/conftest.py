@@ -54,7 +54,7 @@ from tests.databases import fresh_database
 from tests.fake_jobs import NoLogs
 from tests.hands import HandClock
 
-WISH = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
+NODE_REQUEST = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
 """A body that is granted."""
 
 
@@ -169,7 +169,7 @@ def ask(client: TestClient) -> Callable[..., dict[str, Any]]:
     """Ask for a node; answers its document."""
 
     def request(**changes: Any) -> dict[str, Any]:
-        answer = client.post("/v1/nodes", json=WISH | changes)
+        answer = client.post("/v1/nodes", json=NODE_REQUEST | changes)
         assert answer.status_code == 201, answer.text
         document: dict[str, Any] = answer.json()
         return document

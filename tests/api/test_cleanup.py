@@ -43,13 +43,13 @@ def test_how_an_idle_node_stands_is_shown_with_its_signals(client, lab):
     assert shown["verdict"]["level"] == "QUIET"
     assert shown["verdict"]["coverage_percent"] == 100
     assert (shown["node_state"], shown["idle_at"], shown["kept_until"]) == ("READY", None, None)
-    assert {one["signal"] for one in shown["signals"]} == {
+    assert {signal["signal"] for signal in shown["signals"]} == {
         "tensorcore_idle_duration",
         "cpu",
         "network",
     }
-    assert all(one["level"] == "QUIET" for one in shown["signals"])
-    cpu = next(one for one in shown["signals"] if one["signal"] == "cpu")
+    assert all(signal["level"] == "QUIET" for signal in shown["signals"])
+    cpu = next(signal for signal in shown["signals"] if signal["signal"] == "cpu")
     assert (cpu["worker"], cpu["value"], cpu["coverage_percent"]) == (0, 2.0, 100)
     assert cpu["reason"] == "quiet since 2026-11-05T12:00:00Z"
     shown = client.get(f"/v1/nodes/{busy.id}/idle").json()
@@ -81,7 +81,7 @@ def test_a_quiet_node_says_when_it_becomes_idle_and_a_kept_one_until_when_it_is_
 
 def signals_of(client, node):
     shown = client.get(f"/v1/nodes/{node.id}/idle").json()
-    return {(one["worker"], one["signal"]): one for one in shown["signals"]}
+    return {(signal["worker"], signal["signal"]): signal for signal in shown["signals"]}
 
 
 def test_a_signal_that_cannot_be_read_or_has_stopped_is_unknown_and_not_its_last_level(client, lab):
@@ -103,7 +103,7 @@ def test_signals_are_unknown_when_no_daemon_looks_any_more(client, lab):
     idle = lab.add(REST)
     lab.minute(20)
     lab.clock.pass_(3_600)
-    reasons = {one["reason"] for one in signals_of(client, idle).values()}
+    reasons = {signal["reason"] for signal in signals_of(client, idle).values()}
     assert reasons == {"cannot be read"}
 
 
@@ -124,13 +124,13 @@ def test_the_signals_of_a_deleted_node_stay_as_the_last_look_found_them(client, 
     client.post("/v1/cleanup:apply", json={"plan_id": plan["plan_id"]})
     lab.clock.pass_(7_200)
     shown = client.get(f"/v1/nodes/{idle.id}/idle").json()
-    assert {one["level"] for one in shown["signals"]} == {"QUIET"}
-    assert all(7_200 <= one["age_seconds"] <= 7_500 for one in shown["signals"])
+    assert {signal["level"] for signal in shown["signals"]} == {"QUIET"}
+    assert all(7_200 <= signal["age_seconds"] <= 7_500 for signal in shown["signals"])
     fields = shown["signals"][0].keys()
-    for one in shown["ended"][0]["evidence"]["signals"]:
-        assert one.keys() == fields
-        assert (one["level"], one["coverage_percent"]) == ("QUIET", 100)
-        assert one["age_seconds"] <= 300
+    for signal in shown["ended"][0]["evidence"]["signals"]:
+        assert signal.keys() == fields
+        assert (signal["level"], signal["coverage_percent"]) == ("QUIET", 100)
+        assert signal["age_seconds"] <= 300
 
 
 def test_what_workers_report_is_shown_with_its_age(client, lab):
@@ -211,7 +211,7 @@ def test_a_pause_is_shown_with_its_reason_and_ends_when_it_is_resumed(client, la
     assert answer.json()["projects"][0]["pause_reason"] == "a demo"
     lab.minute(1)
     (project,) = client.get("/v1/cleanup").json()["projects"]
-    assert [one["rail"] for one in project["rails"]] == ["pause", "start"]
+    assert [rail["rail"] for rail in project["rails"]] == ["pause", "start"]
     next_tick = parse_rfc3339(project["next_tick_at"])
     assert next_tick == lab.clock() + TIMES.period
     assert client.post("/v1/cleanup:resume", json={}).json()["projects"][0]["paused_at"] is None
@@ -225,8 +225,10 @@ def test_the_nodes_that_wait_are_named_and_so_is_who_waits_for_each_rail(client,
     paused = client.post("/v1/cleanup:pause", json={"reason": "a demo"}).json()
     lab.minute(6)
     (project,) = client.get("/v1/cleanup").json()["projects"]
-    assert [(one["name"], one["rail"]) for one in project["waiting"]] == [(idle.name, "pause")]
-    named = {one["rail"]: one["waiting"] for one in project["rails"]}
+    assert [(waiting["name"], waiting["rail"]) for waiting in project["waiting"]] == [
+        (idle.name, "pause")
+    ]
+    named = {rail["rail"]: rail["waiting"] for rail in project["rails"]}
     assert named == {"pause": [idle.name], "start": [idle.name]}
     assert paused["projects"][0]["waiting"] == []
     assert client.get(f"/v1/nodes/{idle.id}/idle").json()["waiting"]["name"] == idle.name
@@ -271,12 +273,12 @@ def test_the_coverage_names_each_metric_and_what_nobody_sees(client, lab):
     (project,) = client.get("/v1/cleanup/coverage").json()["projects"]
     assert (project["nodes"], project["known"], project["unknown"]) == (2, 1, 1)
     assert project["never_deleted"] == 1
-    by_signal = {one["signal"]: one for one in project["families"]}
+    by_signal = {family["signal"]: family for family in project["families"]}
     assert by_signal["cpu"]["state"] == "present"
     assert by_signal["cpu"]["nodes"] == 1
     assert by_signal["scheduled_chips"]["state"] == "absent"
     lab.telemetry.broken.update(by_signal)
     lab.minute(1)
     (project,) = client.get("/v1/cleanup/coverage").json()["projects"]
-    assert {one["state"] for one in project["families"]} == {"failed"}
+    assert {family["state"] for family in project["families"]} == {"failed"}
     assert project["families"][0]["error"] == "no answer"

@@ -168,8 +168,8 @@ class Follower:
         return self.said()
 
     def said(self) -> list[str]:
-        found = [json.loads(one[6:]) for one in self.events if one.startswith(b"data: ")]
-        return [one.get("text", one.get("note")) for one in found]
+        found = [json.loads(event[6:]) for event in self.events if event.startswith(b"data: ")]
+        return [follower.get("text", follower.get("note")) for follower in found]
 
 
 @pytest.fixture
@@ -265,8 +265,8 @@ def test_followed_jobs_share_the_reads_so_that_none_waits_long(house, followed, 
         page = asyncio.create_task(read_pages())
         await house.timeline.pass_(900, sleepers=followed + 1)
         page.cancel()
-        for one in everyone:
-            await one.leave()
+        for follower in everyone:
+            await follower.leave()
 
     async def read_pages():
         """The dashboard reads now and then; it takes what is left, or nothing."""
@@ -287,8 +287,8 @@ def test_a_flood_of_lines_slows_no_other_job_down(house):
     async def follow_both():
         everyone = [house.follow(job) for job in (flooded, quiet)]
         await house.timeline.pass_(300, sleepers=2)
-        for one in everyone:
-            await one.leave()
+        for follower in everyone:
+            await follower.leave()
 
     asyncio.run(follow_both())
     assert house.log.longest_gap(quiet) <= 4.3

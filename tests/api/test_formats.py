@@ -181,19 +181,19 @@ def at(document, place):
     if where not in document["paths"]:
         return document["components"]["schemas"][where]["properties"][name]
     parameters = document["paths"][where]["get"]["parameters"]
-    return next(one["schema"] for one in parameters if one["name"] == name)
+    return next(parameter["schema"] for parameter in parameters if parameter["name"] == name)
 
 
 def matches(schema, text):
     """Whether a schema takes a text, by its patterns. `$` of ECMA-262 is the end, and no line."""
-    options = [one for one in schema.get("anyOf", [schema]) if one != {"type": "null"}]
-    patterns = [one["pattern"] for one in (o.get("items", o) for o in _flat(options))]
-    return any(re.search(one.removesuffix("$") + r"\Z", text) for one in patterns)
+    options = [schema_ for schema_ in schema.get("anyOf", [schema]) if schema_ != {"type": "null"}]
+    patterns = [schema_["pattern"] for schema_ in (o.get("items", o) for o in _flat(options))]
+    return any(re.search(pattern.removesuffix("$") + r"\Z", text) for pattern in patterns)
 
 
 def _flat(options):
-    for one in options:
-        yield from one.get("anyOf", [one])
+    for option in options:
+        yield from option.get("anyOf", [option])
 
 
 def is_taken(kind, text):
@@ -204,7 +204,7 @@ def is_taken(kind, text):
     return True
 
 
-@pytest.mark.parametrize(("place", "kind", "samples"), PLACES, ids=[one[0] for one in PLACES])
+@pytest.mark.parametrize(("place", "kind", "samples"), PLACES, ids=[place[0] for place in PLACES])
 def test_a_pattern_takes_what_the_code_takes_and_refuses_what_the_code_refuses(
     document, place, kind, samples
 ):
@@ -243,13 +243,13 @@ def is_within(document, schema, value):
     if "$ref" in schema:
         schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     if "anyOf" in schema:
-        return any(is_within(document, one, value) for one in schema["anyOf"])
+        return any(is_within(document, schema_, value) for schema_ in schema["anyOf"])
     match schema["type"], value:
         case "integer", int():
             return schema["minimum"] <= value <= schema["maximum"]
         case "array", list():
             few = len(value) <= schema["maxItems"]
-            return few and all(is_within(document, schema["items"], one) for one in value)
+            return few and all(is_within(document, schema["items"], schema_) for schema_ in value)
         case "object", dict():
             properties = schema["properties"]
             return all(is_within(document, properties[name], value[name]) for name in value)
@@ -264,13 +264,17 @@ def _is_month(schema):
 def test_every_instant_percentage_and_month_says_what_it_is(document):
     for place, schema in schemas_of(document):
         name = place.rpartition("/")[2].rpartition(" ")[2]
-        plain = [one for one in _flat([schema]) if one.get("type") not in (None, "null", "object")]
-        for one in plain:
-            if name.endswith("_at") and one["type"] == "string":
-                assert one["format"] in {"date-time", "date"}, place
+        plain = [
+            schema_
+            for schema_ in _flat([schema])
+            if schema_.get("type") not in (None, "null", "object")
+        ]
+        for schema_ in plain:
+            if name.endswith("_at") and schema_["type"] == "string":
+                assert schema_["format"] in {"date-time", "date"}, place
             if name == "percent" or name.endswith("_percent"):
-                assert "pattern" in one or "minimum" in one, place
-            if name in {"period", "month"} and "enum" not in one and _is_month(schema):
-                assert "pattern" in one, place
-            if name == "window" and one["type"] == "string":
-                assert one["pattern"], place
+                assert "pattern" in schema_ or "minimum" in schema_, place
+            if name in {"period", "month"} and "enum" not in schema_ and _is_month(schema):
+                assert "pattern" in schema_, place
+            if name == "window" and schema_["type"] == "string":
+                assert schema_["pattern"], place

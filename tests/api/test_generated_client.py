@@ -55,7 +55,7 @@ def warnings(app, tmp_path, monkeypatch):
     (tmp_path / "generated").mkdir()
     monkeypatch.syspath_prepend(tmp_path / "generated")
     yield generate(config=config)
-    for name in [one for one in sys.modules if one.split(".")[0] == PACKAGE]:
+    for name in [module for module in sys.modules if module.split(".")[0] == PACKAGE]:
         del sys.modules[name]
 
 
@@ -86,7 +86,7 @@ def asked(call, **fields):
 
 @pytest.mark.deep
 def test_a_client_is_generated_without_a_warning_and_lives_through_a_node(call, warnings, units):
-    assert [f"{one.header} {one.detail}" for one in warnings] == []
+    assert [f"{warning.header} {warning.detail}" for warning in warnings] == []
     request_and_get(call)
     list_by_pages(call)
     node_id = patch_with_null(call)
@@ -116,7 +116,7 @@ def list_by_pages(call):
     token = first.next_page_token
     second = call("nodes.list_nodes", page_size=2, label=["sweep:a"], page_token=token)
     assert (len(first.nodes), len(second.nodes), second.next_page_token) == (2, 1, "")
-    assert {one.id for one in [*first.nodes, *second.nodes]} == ids
+    assert {node.id for node in [*first.nodes, *second.nodes]} == ids
 
 
 def patch_with_null(call):

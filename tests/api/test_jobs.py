@@ -17,11 +17,15 @@ from service.application.jobs.logs import JobLogService
 from service.domain.errors import CloudUnavailable, NotAllowed, RateLimited
 from service.domain.jobs.job import JobState, Reason
 from service.domain.jobs.presets import LAUNCHERS
-from tests.api.conftest import WISH, caller_of
+from tests.api.conftest import NODE_REQUEST, caller_of
 from tests.fake_jobs import FakeLogs
 from tests.hands import NOON
 
-BODY = {"image": "us-docker.pkg.dev/lab/train/jax:7", "args": ["train.py"], "node_spec": WISH}
+BODY = {
+    "image": "us-docker.pkg.dev/lab/train/jax:7",
+    "args": ["train.py"],
+    "node_spec": NODE_REQUEST,
+}
 
 
 @pytest.fixture
@@ -74,7 +78,7 @@ def test_the_same_key_is_one_job_and_one_node(client, submit):
 
 def test_the_same_key_for_a_node_and_for_a_job_leads_to_one_of_each(client, submit):
     headers = {"Idempotency-Key": "k1"}
-    node = client.post("/v1/nodes", json=WISH, headers=headers)
+    node = client.post("/v1/nodes", json=NODE_REQUEST, headers=headers)
     job = submit(headers=headers)
     assert node.status_code == 201
     assert job["node_id"] != node.json()["id"]
@@ -97,12 +101,12 @@ def test_a_dry_run_says_what_would_be_and_leaves_nothing(client, submit):
         ({"labels": {"steward-id": "x"}}, 422),
         ({"node": "nobody"}, 422),
         ({"node": "nobody", "node_spec": None}, 404),
-        ({"node_spec": WISH | {"supervisor": False}}, 422),
+        ({"node_spec": NODE_REQUEST | {"supervisor": False}}, 422),
         ({"node_spec": {"accelerator_type": "v3-8", "architecture": "node"}}, 409),
         (
             {
                 "framework": {"name": "jax"},
-                "node_spec": WISH | {"runtime_version": "tpu-vm-tf-2.17.0-pjrt"},
+                "node_spec": NODE_REQUEST | {"runtime_version": "tpu-vm-tf-2.17.0-pjrt"},
             },
             422,
         ),
@@ -120,7 +124,7 @@ def test_a_submission_warns_of_a_node_without_a_service_account(submit):
     account = {"service_account": "trainer@lab.iam.gserviceaccount.com"}
     (warning,) = submit()["warnings"]
     assert warning.startswith("the node has no service_account of its own")
-    assert submit(node_spec=WISH | account)["warnings"] == []
+    assert submit(node_spec=NODE_REQUEST | account)["warnings"] == []
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -136,7 +140,7 @@ def test_a_submission_and_the_manual_say_what_to_mind_about_the_launcher(submit,
 def test_a_script_and_a_job_that_are_too_large_together_are_refused_with_their_sizes(
     client, submit, on_own_node
 ):
-    spec = WISH | {"startup_script": "#" * 200_000}
+    spec = NODE_REQUEST | {"startup_script": "#" * 200_000}
     where: dict[str, Any]
     if on_own_node:
         where = {"node_spec": spec}
@@ -166,9 +170,9 @@ def test_a_budget_without_room_for_the_worst_case_refuses_the_job(client, submit
 def test_jobs_are_listed_page_by_page_the_newest_first(client, submit):
     ids = [submit(team=team)["id"] for team in ("a", "b", "b")]
     page = client.get("/v1/jobs?page_size=2").json()
-    assert [one["id"] for one in page["jobs"]] == ids[:0:-1]
+    assert [job["id"] for job in page["jobs"]] == ids[:0:-1]
     rest = client.get(f"/v1/jobs?page_size=2&page_token={page['next_page_token']}").json()
-    assert ([one["id"] for one in rest["jobs"]], rest["next_page_token"]) == (ids[:1], "")
+    assert ([job["id"] for job in rest["jobs"]], rest["next_page_token"]) == (ids[:1], "")
     assert len(client.get("/v1/jobs?team=b").json()["jobs"]) == 2
     assert client.get("/v1/jobs?state=RUNNING").json()["jobs"] == []
 
@@ -188,7 +192,7 @@ def test_the_output_is_answered_as_json_lines(client, submit, log):
     answer = client.get(f"/v1/jobs/{job['id']}/logs")
     assert answer.headers["content-type"].startswith("application/jsonl")
     lines = [json.loads(line) for line in answer.text.splitlines()]
-    assert [(one["worker"], one["text"], one["attempt"]) for one in lines] == [
+    assert [(line["worker"], line["text"], line["attempt"]) for line in lines] == [
         (0, "one", 1),
         (1, "two", 1),
     ]

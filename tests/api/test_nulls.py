@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.conftest import WISH
+from tests.api.conftest import NODE_REQUEST
 
-NODE = WISH | {
+NODE = NODE_REQUEST | {
     "owner": "ada",
     "labels": {"run": "17"},
     "idle": {"after_seconds": 600, "grace_seconds": 60, "action": "delete"},

@@ -29,8 +29,8 @@ def there(units):
 
     def write(*some):
         with units() as unit:
-            for one in some:
-                unit.orphans.add(one)
+            for orphan_ in some:
+                unit.orphans.add(orphan_)
         return some[0].id
 
     return write
@@ -78,8 +78,8 @@ def test_the_dearest_comes_first_and_what_is_not_known_is_not_called_free(client
         orphan(kind=OrphanKind.ZOMBIE, shown=shown("queue", queued=True, state="FAILED")),
     )
     answer = client.get("/v1/orphans").json()
-    assert [one["cloud_id"] for one in answer["orphans"]][:2] == ["large", "small"]
-    costs = {one["cloud_id"]: one["hourly_cost"] for one in answer["orphans"]}
+    assert [orphan["cloud_id"] for orphan in answer["orphans"]][:2] == ["large", "small"]
+    costs = {orphan["cloud_id"]: orphan["hourly_cost"] for orphan in answer["orphans"]}
     assert [costs[name] for name in ("odd", "stopped", "queue")] == [None, None, None]
     assert answer["total_hourly_cost"] == "86.400000000"
     assert answer["unpriced"] == 1
@@ -261,10 +261,10 @@ def test_a_queued_resource_is_not_adopted_and_what_it_is_told_to_delete_can_be(c
         " resource"
     )
     assert (said["nodes"], said["orphan_ids"]) == (["sq1-n"], [node.id])
-    for one in (*said["orphan_ids"], ticket.id):
-        path = kept(one).shown.path
-        assert post(client, one, "delete", confirm=path).status_code == 202
-        assert kept(one).to_be_deleted
+    for id_ in (*said["orphan_ids"], ticket.id):
+        path = kept(id_).shown.path
+        assert post(client, id_, "delete", confirm=path).status_code == 202
+        assert kept(id_).to_be_deleted
     assert client.get("/v1/nodes").json()["nodes"] == []
 
 
@@ -276,7 +276,7 @@ def test_whoever_deletes_a_node_is_told_of_the_queued_resource_that_stays(client
     ticket = "projects/lab/locations/us-west4-a/queuedResources/sq1"
     assert answer.json()["queued_resource"] == ticket
     assert kept(orphan_id).to_be_deleted
-    names = {one["cloud_id"]: one["queued_resource"] for one in all_of(client)}
+    names = {orphan["cloud_id"]: orphan["queued_resource"] for orphan in all_of(client)}
     assert names == {"sq1-n": ticket, "plain": ""}
 
 

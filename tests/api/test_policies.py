@@ -39,7 +39,7 @@ def test_a_policy_is_set_listed_and_deleted_without_its_secret(client):
     ]
     assert (shown["also"], shown["updated_at"]) == (["crash_loop"], "2026-11-05T12:00:00Z")
     listed = client.get("/v1/cleanup/policies", params={"page_size": 1})
-    assert [one["scope"] for one in listed.json()["policies"]] == ["default"]
+    assert [policy["scope"] for policy in listed.json()["policies"]] == ["default"]
     listed = client.get("/v1/cleanup/policies", params={"page_token": "1"})
     assert listed.json() == {"policies": [shown], "next_page_token": ""}
     gone = client.delete("/v1/cleanup/policies/team:vision", headers={"If-Match": '"1"'})

@@ -17,7 +17,11 @@ from service.dashboard.pages.manual import get_manual_page
 from service.dashboard.routes import add_dashboard
 
 SLUGS = sorted({kind.slug for kind in EVERY_KIND})
-SECTIONS = {one.anchor: one for one in get_manual_page("problems").page.sections if one.level == 3}
+SECTIONS = {
+    section.anchor: section
+    for section in get_manual_page("problems").page.sections
+    if section.level == 3
+}
 
 
 @pytest.fixture
@@ -33,8 +37,8 @@ def kinds_of(value):
     if isinstance(value, ProblemKind):
         yield value
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from kinds_of(one)
+        for value_ in value.values():
+            yield from kinds_of(value_)
 
 
 def test_every_kind_that_a_module_defines_is_listed():

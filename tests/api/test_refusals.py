@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.api.conftest import WISH
+from tests.api.conftest import NODE_REQUEST
 
 JSON = {"content-type": "application/json"}
 DEEP = "[" * 100_000
@@ -50,7 +50,7 @@ def refused(client, answer, status=422):
 def test_a_request_that_cannot_be_granted_is_answered_with_what_can(
     client, changes, slug, fact, holds
 ):
-    problem = refused(client, client.post("/v1/nodes", json=WISH | changes))
+    problem = refused(client, client.post("/v1/nodes", json=NODE_REQUEST | changes))
     assert problem["type"].endswith(f":{slug}")
     assert isinstance(problem[fact], list)
     assert holds is None or holds in problem[fact]
@@ -80,7 +80,7 @@ def test_a_request_that_cannot_be_granted_is_answered_with_what_can(
     ],
 )
 def test_a_rule_of_the_service_is_told_when_it_is_broken(client, changes, said):
-    assert said in refused(client, client.post("/v1/nodes", json=WISH | changes))["detail"]
+    assert said in refused(client, client.post("/v1/nodes", json=NODE_REQUEST | changes))["detail"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_rule_of_the_service_is_told_when_it_is_broken(client, changes, said):
     ],
 )
 def test_a_field_that_is_wrong_is_named_with_what_would_do(client, changes, field, said):
-    problem = refused(client, client.post("/v1/nodes", json=WISH | changes))
+    problem = refused(client, client.post("/v1/nodes", json=NODE_REQUEST | changes))
     assert problem["type"].endswith(":invalid-request")
     (complaint,) = problem["errors"]
     assert complaint["field"] == field
@@ -142,7 +142,7 @@ HALF = "half a character: \ud800"
     ],
 )
 def test_text_that_is_no_unicode_is_refused(client, changes, field):
-    body = json.dumps(WISH | changes)
+    body = json.dumps(NODE_REQUEST | changes)
     problem = refused(client, client.post("/v1/nodes", content=body, headers=JSON))
     assert problem["errors"][0] == {"field": field, "message": "should be valid Unicode"}
 
@@ -150,7 +150,7 @@ def test_text_that_is_no_unicode_is_refused(client, changes, field):
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
-        ("POST", "/v1/estimates", WISH | {"labels": {"run": HALF}}),
+        ("POST", "/v1/estimates", NODE_REQUEST | {"labels": {"run": HALF}}),
         ("PATCH", "/v1/nodes/x", {"labels": {"run": HALF}}),
         ("PATCH", "/v1/nodes/x", {"labels": {HALF: None}}),
     ],
@@ -192,7 +192,7 @@ def test_a_body_that_cannot_be_read_is_refused(client, content, status, said):
 )
 def test_a_body_that_does_not_say_that_it_is_json_is_refused(client, media_type):
     headers = {} if media_type is None else {"content-type": media_type}
-    answer = client.post("/v1/nodes", content=json.dumps(WISH), headers=headers)
+    answer = client.post("/v1/nodes", content=json.dumps(NODE_REQUEST), headers=headers)
     assert "Content-Type: application/json" in refused(client, answer, 415)["detail"]
 
 
@@ -216,7 +216,7 @@ def test_a_body_of_five_megabytes_is_refused_with_the_limit(client, told):
 )
 def test_a_key_that_is_no_key_is_refused(client, key, said):
     headers = [("Idempotency-Key", key.encode("latin-1"))]
-    problem = refused(client, client.post("/v1/nodes", json=WISH, headers=headers))
+    problem = refused(client, client.post("/v1/nodes", json=NODE_REQUEST, headers=headers))
     assert problem["errors"][0]["field"] == "Idempotency-Key"
     assert said in problem["errors"][0]["message"]
 

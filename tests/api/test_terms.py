@@ -145,7 +145,7 @@ def test_the_idle_policy_is_set_and_taken_away_again(client, up):
     assert client.patch(path_of(node), json={"team": "vision"}).json()["idle"] is not None
     answer = client.patch(path_of(node), json={"idle": None}).json()
     assert (answer["idle"], answer["policy"]["source"]) == (None, "team:vision")
-    story = [one["message"] for one in client.get(f"{path_of(node)}/events").json()["events"]]
+    story = [event["message"] for event in client.get(f"{path_of(node)}/events").json()["events"]]
     assert "idle policy inherited, was delete after 600 s with 60 s of grace, also no_progress" in (
         story
     )

@@ -52,8 +52,8 @@ def test_a_plan_says_what_would_go_and_why_and_apply_does_just_that(lab, service
     assert lab.node(idle).asked == "present", "a plan changes nothing"
     assert service.apply_plan(plan.id, "ada").id == plan.id
     assert lab.node(idle).asked == "absent"
-    for one in (busy, kept):
-        assert lab.node(one).asked == "present"
+    for ended_node in (busy, kept):
+        assert lab.node(ended_node).asked == "present"
     (ended,) = service.list_ended()
     assert (ended.actor, ended.plan_id) == ("ada", plan.id)
     assert lab.node(idle).delete_reason == f"requested by ada: {ended.reason}"
@@ -69,7 +69,7 @@ def test_what_nobody_can_be_told_of_waits_for_a_person(lab, service):
         unit.idle_policies.save(Policy("default", Rule(1_800, 300, Action.DELETE)))
     service.mode = IdleMode(Action.DELETE, service.mode.times)
     lab.minute(IDLE_MINUTES + 1)
-    by_itself = {one.node_id: one.due_at for one in service.make_plan("", "ada").entries}
+    by_itself = {entry.node_id: entry.due_at for entry in service.make_plan("", "ada").entries}
     assert by_itself[untold.id] is None
     assert by_itself[own.id] == lab.course(own).due_at
     subject = service.get_node(untold.id).subject
@@ -271,8 +271,8 @@ def test_two_who_apply_at_once_delete_each_node_once(lab, service):
         winners = [who for who in pool.map(apply, ["ada", "bob", "eve", "joe"]) if who]
     assert len(winners) == 1
     ended = service.list_ended()
-    assert sorted(one.name for one in ended) == sorted(one.name for one in nodes)
-    assert {one.actor for one in ended} == set(winners)
+    assert sorted(ended_node.name for ended_node in ended) == sorted(node.name for node in nodes)
+    assert {ended_node.actor for ended_node in ended} == set(winners)
 
 
 def test_pause_wants_a_reason_and_resume_a_pause(lab, service):

@@ -63,8 +63,8 @@ def test_a_price_that_many_tell_at_once_with_one_key_is_entered_once(shared, uni
     told = at_once(lambda _: service.add(price, RequestKey("k", "body")))
     with units.reading() as unit:
         (entered,) = unit.prices.list_all()
-    assert {one.price for one in told} == {entered}
-    assert sum(one.created for one in told) == 1
+    assert {answer.price for answer in told} == {entered}
+    assert sum(answer.created for answer in told) == 1
 
 
 def test_without_a_key_the_same_told_twice_is_two(shared):
@@ -83,8 +83,8 @@ def test_a_discount_that_many_tell_at_once_with_one_key_does_not_stand_in_its_ow
     service = DiscountService(units, HandClock())
     discount = Discount("", "v5e", "", 100_000, NOON + 60, None, "a contract")
     told = at_once(lambda _: service.add(discount, RequestKey(f"k-{turn}", "body")))
-    assert len({one.discount.id for one in told}) == 1
-    assert sum(one.created for one in told) == 1
+    assert len({answer.discount.id for answer in told}) == 1
+    assert sum(answer.created for answer in told) == 1
 
 
 @pytest.mark.concurrent
@@ -94,8 +94,10 @@ def test_a_budget_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_n
 ):
     service = BudgetService(*shared, CostService(*shared))
     told = at_once(lambda _: service.create(factories.budget(), RequestKey(f"k-{turn}", "body")))
-    assert [{one.shown.budget.id for one in told}] == [{one.id} for one in service.list_all()]
-    assert sum(one.created for one in told) == 1
+    assert [{answer.shown.budget.id for answer in told}] == [
+        {shown.id} for shown in service.list_all()
+    ]
+    assert sum(answer.created for answer in told) == 1
 
 
 @pytest.mark.concurrent
@@ -106,8 +108,8 @@ def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_nam
     service = NodeService(*shared, [factories.PROJECT])
     request = factories.request(name="trainer")
     told = at_once(lambda _: service.request(request, key=RequestKey(f"k-{turn}", "body")))
-    assert len({one.node.id for one in told}) == 1
-    assert sum(one.created for one in told) == 1
+    assert len({answer.node.id for answer in told}) == 1
+    assert sum(answer.created for answer in told) == 1
 
 
 def test_a_name_that_somebody_else_has_is_taken_with_a_key_as_well(shared: Shared):
@@ -128,8 +130,8 @@ def test_a_reservation_that_many_write_down_at_once_is_written_once(shared: Shar
     wanted = bought(name=f"autumn-{turn}")
     told = at_once(lambda _: service.record(wanted))
     (written,) = service.list_all()
-    assert {one.shown.reservation.id for one in told} == {written.reservation.id}
-    assert sum(one.created for one in told) == 1
+    assert {answer.shown.reservation.id for answer in told} == {written.reservation.id}
+    assert sum(answer.created for answer in told) == 1
 
 
 @pytest.mark.concurrent

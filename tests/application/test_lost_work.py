@@ -47,9 +47,9 @@ def lost_attempt(house: JobHouse, job: Job, *said: dict[str, int]) -> tuple[int,
     the last. Answers when the container started and when the charge for its node ended."""
     worker = house.run(job)
     node = house.jobs.node_of(job)
-    for one in said:
+    for attempt in said:
         house.pass_(MINUTE)
-        house.say(worker, **stamped(house, one))
+        house.say(worker, **stamped(house, attempt))
     house.pass_(MINUTE)
     started_at = worker.times["started_at"]
     house.preempt(job, worker)
@@ -65,13 +65,13 @@ def stamped(house: JobHouse, said: dict[str, int]) -> dict[str, int]:
 
 
 def seconds(attempt: Any) -> dict[str, int]:
-    return {one["phase"]: one["seconds"] for one in attempt["phases"]}
+    return {phase["phase"]: phase["seconds"] for phase in attempt["phases"]}
 
 
 def attempts_of(client: TestClient, job: Job) -> list[Any]:
     """The attempts by the API; their phases come to the cost of the job."""
     found: list[Any] = client.get(f"/v1/jobs/{job.id}/attempts").json()["attempts"]
-    nanos = [int(p["cost"].replace(".", "")) for one in found for p in one["phases"]]
+    nanos = [int(p["cost"].replace(".", "")) for attempt in found for p in attempt["phases"]]
     cost = client.get(f"/v1/jobs/{job.id}").json()["cost"]
     assert sum(nanos) == int(cost.replace(".", "")) > 0
     return found

@@ -73,5 +73,5 @@ def test_of_two_who_saw_the_same_version_one_writes(nodes):
             return None
 
     with ThreadPoolExecutor(2) as pool:
-        written = [one for one in pool.map(write, (600, 700)) if one is not None]
+        written = [outcome for outcome in pool.map(write, (600, 700)) if outcome is not None]
     assert [nodes.get(node.id)] == written

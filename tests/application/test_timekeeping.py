@@ -40,7 +40,7 @@ def test_a_clock_that_differs_is_told_of_once_and_shown(units):
     with capture_logs() as logs:
         keeper.set_clock()
         keeper.set_clock()
-    assert [one["event"] for one in logs] == ["clock.differs"]
+    assert [log["event"] for log in logs] == ["clock.differs"]
     assert keeper.warning == (
         "the clock of this machine is 3600 s ahead of the database's; the clock of the database"
         " is used"

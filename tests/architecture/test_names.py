@@ -16,9 +16,9 @@ def shared_names(paths: Iterable[Path]) -> Mapping[str, list[str]]:
     """The public classes that are defined more than once, each with the files it is in."""
     found = defaultdict[str, list[str]](list)
     for path in paths:
-        for one in ast.walk(ast.parse(path.read_text())):
-            if isinstance(one, ast.ClassDef) and not one.name.startswith("_"):
-                found[one.name].append(path.name)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(path.name)
     return {name: files for name, files in found.items() if len(files) > 1}
 
 

@@ -80,8 +80,12 @@ def collected(file: str, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | 
     if not (path.name.startswith("test_") and path.is_file()):
         return None
     body = ast.parse(path.read_text(encoding="utf-8")).body
-    functions = (one for one in body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
-    return next((one for one in functions if one.name == name), None)
+    functions = (
+        statement
+        for statement in body
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return next((function for function in functions if function.name == name), None)
 
 
 def is_passed_over(test: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

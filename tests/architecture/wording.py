@@ -87,7 +87,7 @@ def sentences_in(text: str) -> list[list[str]]:
     """The words of each sentence. An empty line ends one, and so does a line that is indented."""
     ended = r"(?<=[.!?:;])\s+(?=[A-Z`0-9]|$)"
     blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n|\n[ ]{2,}", text)]
-    found = [one.split() for block in blocks for one in re.split(ended, block)]
+    found = [text.split() for block in blocks for text in re.split(ended, block)]
     return [words for words in found if any(word.isalpha() for word in words)]
 
 
@@ -152,8 +152,8 @@ def strings_in(node: ast.AST) -> Iterator[tuple[int, str]]:
         inner: list[ast.AST] = [part for part in parts if isinstance(part, ast.FormattedValue)]
     else:
         inner = list(ast.iter_child_nodes(node))
-    for one in inner:
-        yield from strings_in(one)
+    for child in inner:
+        yield from strings_in(child)
 
 
 def logged_in(node: ast.AST) -> Iterator[tuple[int, str]]:
@@ -181,7 +181,7 @@ def _read(
     without: tuple[str, ...],
     reader: Callable[[ast.AST], Iterator[tuple[int, str]]],
 ) -> list[Text]:
-    skipped = {root / one for one in without}
+    skipped = {root / text for text in without}
     paths = [
         path
         for place in places
@@ -206,7 +206,7 @@ def command_texts(command: Any, path: str) -> list[Text]:
     """The help of a command, of its options, and of all commands below it."""
     about = [Text(path, command.help or "")]
     about += [
-        Text(f"{path} {one.name}", getattr(one, "help", None) or "") for one in command.params
+        Text(f"{path} {param.name}", getattr(param, "help", None) or "") for param in command.params
     ]
     below = getattr(command, "commands", {})
     return about + [text for name in below for text in command_texts(below[name], f"{path} {name}")]
@@ -316,7 +316,7 @@ KINDS: Mapping[str, Callable[[Path], list[Text]]] = {
     "dashboard": dashboard_texts,
     "logs": log_texts,
     "changelog": lambda root: [
-        Text("CHANGELOG.md", one) for one in blocks_of(root / "CHANGELOG.md")
+        Text("CHANGELOG.md", block) for block in blocks_of(root / "CHANGELOG.md")
     ],
 }
 """Where the texts of each kind are collected from, given the folder of the project."""

@@ -114,8 +114,8 @@ def _fill(units: Units, engine: Engine) -> None:
     """Nodes that run, nodes that are over, and twenty days of what they cost."""
     for number in range(0, LIVE + ENDED, 500):
         with units() as unit:
-            for one in range(number, number + 500):
-                _write(unit, one)
+            for index in range(number, number + 500):
+                _write(unit, index)
     with engine.begin() as connection:
         _costs(connection)
         if engine.dialect.name == "postgresql":
@@ -157,7 +157,7 @@ def _costs(connection: Any) -> None:
         "project": factories.PROJECT,
     }
     days = range(first, first + 20 * DAY, DAY)
-    zones = [f"zone-{one}" for one in range(5)]
+    zones = [f"zone-{number}" for number in range(5)]
     connection.execute(
         insert(tables.daily_costs),
         [
@@ -172,11 +172,11 @@ def _costs(connection: Any) -> None:
     connection.execute(
         insert(tables.node_days),
         [
-            {"day": day, "node_id": f"node-{one:06}", "since": 0, "zone": "us-west4-a"}
-            | {"labels": dumps({"run": str(one % 40)})}
+            {"day": day, "node_id": f"node-{number:06}", "since": 0, "zone": "us-west4-a"}
+            | {"labels": dumps({"run": str(number % 40)})}
             | what
             | amounts
             for day in days
-            for one in range(LIVE)
+            for number in range(LIVE)
         ],
     )

@@ -137,7 +137,7 @@ def _of_database(kind: str, address: str) -> list[Figure]:
         Asked("GET /v1/forecasts", "/v1/forecasts", 50),
     )
     where = f"{MONTH.words}, {len(PROJECTS)} projects, {kind}"
-    rate, took = asyncio.run(_ask(app, clock, [one.path for one in pages]))
+    rate, took = asyncio.run(_ask(app, clock, [page.path for page in pages]))
     anew = statistics.median(_build_anew(app.state.services, clock) for _ in range(RUNS))
     base.engine.dispose()
     return [

@@ -72,7 +72,7 @@ class Clouds:
 
     def operation(self, name: str) -> Any:
         """The operation of that name, of whichever project."""
-        return next(one.done[name] for one in self.of.values() if name in one.done)
+        return next(project.done[name] for project in self.of.values() if name in project.done)
 
 
 def _of_database(kind: str, address: str) -> list[Figure]:

@@ -146,7 +146,7 @@ def _compare(house: House, asked: list[Any]) -> int:
         lines = house.get(f"/v1/nodes/{node['id']}/ledger?page_size=1000")["entries"]
         charged = sum(line["chip_seconds"] for line in lines)
         billed = sum(
-            one["seconds"] * one["chips"] for one in house.bill(house.node(node)["cloud_id"])
+            line["seconds"] * line["chips"] for line in house.bill(house.node(node)["cloud_id"])
         )
         unequal += charged != billed
     return unequal

@@ -144,4 +144,4 @@ def told(budgeted: BudgetedLab, budget: Budget) -> list[dict[str, Any]]:
     """The messages about a budget, the earliest first."""
     with budgeted.units.reading() as unit:
         found = unit.notifications.list_newest(budget.id, 100)
-    return [json.loads(one.body) for one in reversed(found)]
+    return [json.loads(message.body) for message in reversed(found)]

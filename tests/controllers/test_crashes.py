@@ -117,7 +117,10 @@ def test_a_stock_out_is_told_as_that_though_the_answer_to_the_create_was_lost(la
     lab.cloud.stock_out(CapacityUnavailable("There is no more capacity in the zone"))
     lab.tick()
     lab.tick()
-    assert [one.outcome for one in lab.placements(node)] == [Outcome.STOCK_OUT, Outcome.OPEN]
+    assert [placement.outcome for placement in lab.placements(node)] == [
+        Outcome.STOCK_OUT,
+        Outcome.OPEN,
+    ]
 
 
 def test_an_answer_to_the_create_that_the_inventory_overtook_is_found_again(

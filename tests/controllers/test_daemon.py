@@ -116,7 +116,7 @@ def test_a_first_look_that_takes_too_long_keeps_the_others_for_its_time_only(fre
         stop.set()
         running.join(PATIENCE)
     assert not running.is_alive()
-    assert [one["event"] for one in logs].count("daemon.first_look_is_slow") == 1
+    assert [log["event"] for log in logs].count("daemon.first_look_is_slow") == 1
     inventory.end()
 
 
@@ -376,7 +376,7 @@ def test_the_leases_are_renewed_though_one_renewal_broke(
         assert renewed.wait(PATIENCE)
         stop.set()
         running.join(PATIENCE)
-    assert [one["event"] for one in logs].count("lease.broke") == 1
+    assert [log["event"] for log in logs].count("lease.broke") == 1
 
 
 @pytest.mark.concurrent

@@ -388,7 +388,7 @@ def test_callers_at_once_never_jump_the_cap(units, clock, scopes):
             return None
 
     with ThreadPoolExecutor(12) as pool:
-        granted = [one for one in pool.map(ask, range(24)) if one]
+        granted = [outcome for outcome in pool.map(ask, range(24)) if outcome]
     assert len(granted) == 7
     for budget in budgets:
         room = budgeted.room(budget)

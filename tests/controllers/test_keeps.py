@@ -31,8 +31,8 @@ def keeps(lab):
 def told(lab, node):
     with lab.units.reading() as unit:
         return [
-            (one.recipient, json.loads(one.body))
-            for one in unit.notifications.list_newest(node.id, 100, About.NODE)
+            (notification.recipient, json.loads(notification.body))
+            for notification in unit.notifications.list_newest(node.id, 100, About.NODE)
         ]
 
 

@@ -184,7 +184,7 @@ def test_missing_nodes_are_written_in_the_order_of_their_ids(lab: Lab) -> None:
     looking.join(10)
     assert not looking.is_alive()
     with lab.units.reading() as unit:
-        assert {one.id: one.misses for one in unit.nodes.list_open("lab")} == {
+        assert {node.id: node.misses for node in unit.nodes.list_open("lab")} == {
             low.id: 1,
             high.id: 1,
         }
@@ -273,7 +273,7 @@ def test_a_preemption_within_the_first_minute_waives_every_interval_of_the_node(
     with lab.units.reading() as unit:
         intervals = unit.usage.list_by_node(node.id)
     assert len(intervals) == 2
-    assert {one.free for one in intervals} == {"preempted in its first minute"}
+    assert {interval.free for interval in intervals} == {"preempted in its first minute"}
     assert lab.cost(node) == 0 == lab.posted(node)
 
 
@@ -289,7 +289,7 @@ def test_a_preemption_after_the_first_minute_waives_nothing(lab: Lab) -> None:
     lab.tick()
     with lab.units.reading() as unit:
         intervals = unit.usage.list_by_node(node.id)
-    assert {one.free for one in intervals} == {""}
+    assert {interval.free for interval in intervals} == {""}
     assert lab.cost(node) == lab.posted(node) > 0
 
 

@@ -158,7 +158,7 @@ def test_a_ticket_that_failed_makes_room_for_another_attempt(lab: Lab) -> None:
     for _ in range(10):
         lab.tick(60)
     assert lab.cloud.ticket != first, "names are never used again"
-    placements = [one.outcome for one in lab.placements(node)]
+    placements = [placement.outcome for placement in lab.placements(node)]
     assert placements[0] == "stock_out"
 
 
@@ -224,7 +224,7 @@ def test_what_somebody_deleted_in_the_console_does_not_come_back(lab: Lab) -> No
     gone = lab.node(node)
     assert (gone.state, gone.attempt) == (NodeState.DELETED, 1)
     assert "it was deleted or reset outside this service" in gone.delete_reason
-    assert [one.outcome for one in lab.placements(node)] == ["vanished"]
+    assert [placement.outcome for placement in lab.placements(node)] == ["vanished"]
     assert "PREEMPTED" not in lab.story(node)
     assert not lab.cloud.queues
 
@@ -276,7 +276,7 @@ def test_slices_without_a_queued_resource_are_all_asked_to_go_in_one_look(lab: L
     lab.cloud.queues.clear()
     lab.nodes.delete(node.id)
     lab.lifecycle.tick(lab.lease)
-    assert [one.state for one in lab.cloud.nodes.values()] == [NodeState.DELETING] * 3
+    assert [node.state for node in lab.cloud.nodes.values()] == [NodeState.DELETING] * 3
     assert lab.cloud.count("delete") == 3
 
 
@@ -291,7 +291,7 @@ def test_no_slice_is_charged_for_what_was_before_it_was_asked_for(lab: Lab) -> N
         lab.cloud.become(NodeState.READY, path)
     lab.tick(40)
     with lab.units.reading() as unit:
-        starts = [(one.start, one.start_hi) for one in unit.usage.list_by_node(node.id)]
+        starts = [(usage.start, usage.start_hi) for usage in unit.usage.list_by_node(node.id)]
     assert starts == [(lab.clock() - 40, lab.clock())] * 2
 
 

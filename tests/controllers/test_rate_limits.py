@@ -38,8 +38,8 @@ def zones_asked(lab: Lab) -> list[str]:
 def test_a_refusal_after_it_leads_to_the_next_zone_at_once(
     lab: Lab, error: CloudError, queued: bool
 ) -> None:
-    for one in (TOO_EARLY, TOO_EARLY, error):
-        lab.cloud.fail("create", one)
+    for failure in (TOO_EARLY, TOO_EARLY, error):
+        lab.cloud.fail("create", failure)
     node = lab.ask(**TWO, queued=queued)
     for _ in range(4):
         lab.tick(5)
@@ -66,7 +66,7 @@ def test_a_node_of_which_nothing_was_accepted_is_gone_at_once(lab: Lab, queued: 
     lab.nodes.delete(node.id)
     lab.tick()
     assert lab.node(node).state == NodeState.DELETED
-    assert [one.outcome for one in lab.placements(node)] == [Outcome.DELETED]
+    assert [placement.outcome for placement in lab.placements(node)] == [Outcome.DELETED]
     assert lab.cloud.count("create") == 1
 
 
@@ -134,8 +134,8 @@ def test_an_answer_that_was_lost_after_it_is_waited_for(lab: Lab) -> None:
 
 
 def test_two_lost_answers_are_two_creates_whatever_comes_too_early_after_them(lab: Lab) -> None:
-    for one in (LOST, LOST, TOO_EARLY):
-        lab.cloud.fail("create", one)
+    for failure in (LOST, LOST, TOO_EARLY):
+        lab.cloud.fail("create", failure)
     node = lab.ask()
     lab.tick()
     lab.tick(10)

@@ -90,7 +90,7 @@ class Buyer:
         """More becomes known of a usage, as a controller learns it."""
         with self.lab.units() as unit:
             before = next(
-                one for one in unit.usage.list_by_node(usage.node_id) if one.id == usage.id
+                stored for stored in unit.usage.list_by_node(usage.node_id) if stored.id == usage.id
             )
             after = unit.usage.save(replace(before, **changes, dirty=True))
             return post_usage(unit, after, PriceBookCache().get_book(unit), self.lab.clock())

@@ -24,7 +24,9 @@ class Element:
 
     def walk(self) -> list[Element]:
         """The element and all below it, in the order of the page."""
-        below = [one for part in self.inside if isinstance(part, Element) for one in part.walk()]
+        below = [
+            child for part in self.inside if isinstance(part, Element) for child in part.walk()
+        ]
         return [self, *below]
 
     def text(self) -> str:
@@ -88,11 +90,11 @@ def faults_of(html: str) -> list[str]:
 
 
 def _faults_of_ids(elements: list[Element]) -> list[str]:
-    ids = Counter(one.attributes["id"] for one in elements if "id" in one.attributes)
+    ids = Counter(element.attributes["id"] for element in elements if "id" in element.attributes)
     found = [f"id {name!r} is there {count} times" for name, count in ids.items() if count > 1]
-    for one in elements:
+    for element in elements:
         for attribute in ("aria-labelledby", "aria-describedby", "for"):
-            named = one.attributes.get(attribute, "").split()
+            named = element.attributes.get(attribute, "").split()
             found += [
                 f"{attribute} names {name!r}, which is not there"
                 for name in named
@@ -128,30 +130,33 @@ def _name_of(one: Element, elements: list[Element]) -> str:
 
 def _faults_of_names(elements: list[Element]) -> list[str]:
     found = []
-    for one in elements:
+    for element in elements:
         is_hidden = (
-            one.attributes.get("aria-hidden") == "true" or one.attributes.get("type") == "hidden"
+            element.attributes.get("aria-hidden") == "true"
+            or element.attributes.get("type") == "hidden"
         )
-        is_control = one.name in FIELDS | {"button", "summary", "dialog"} or (
-            one.name == "a" and "href" in one.attributes
+        is_control = element.name in FIELDS | {"button", "summary", "dialog"} or (
+            element.name == "a" and "href" in element.attributes
         )
         # a group has parts that can be read one by one
-        is_picture = one.name == "img" or one.attributes.get("role") in {"img", "group"}
-        if (is_control or is_picture) and not is_hidden and not _name_of(one, elements):
-            found.append(f"<{one.name}> has no name: {one.attributes}")
-        if one.name == "svg" and not is_hidden and not is_picture:
-            found.append(f"<svg> is neither a picture nor hidden: {one.attributes}")
-        if one.name == "html" and not one.attributes.get("lang"):
+        is_picture = element.name == "img" or element.attributes.get("role") in {"img", "group"}
+        if (is_control or is_picture) and not is_hidden and not _name_of(element, elements):
+            found.append(f"<{element.name}> has no name: {element.attributes}")
+        if element.name == "svg" and not is_hidden and not is_picture:
+            found.append(f"<svg> is neither a picture nor hidden: {element.attributes}")
+        if element.name == "html" and not element.attributes.get("lang"):
             found.append("<html> has no language")
     return found
 
 
 def _faults_of_headings(elements: list[Element]) -> list[str]:
     heads = [
-        one for one in elements if re.fullmatch("h[1-6]", one.name) and not one.is_within("dialog")
+        element
+        for element in elements
+        if re.fullmatch("h[1-6]", element.name) and not element.is_within("dialog")
     ]
-    levels = [int(one.name[1]) for one in heads]
-    found = [f"{one.name} is empty" for one in heads if not one.text()]
+    levels = [int(head.name[1]) for head in heads]
+    found = [f"{head.name} is empty" for head in heads if not head.text()]
     if levels.count(1) != 1 or levels[0] != 1:
         found.append(f"the headings do not begin with the only h1: {levels}")
     found += [
@@ -165,41 +170,41 @@ def _faults_of_headings(elements: list[Element]) -> list[str]:
 def _faults_of_landmarks(elements: list[Element]) -> list[str]:
     implied = {"nav": "navigation", "section": "region"}
     found, names = [], Counter[tuple[str, str]]()
-    for one in elements:
-        role = one.attributes.get("role") or implied.get(one.name, "")
+    for element in elements:
+        role = element.attributes.get("role") or implied.get(element.name, "")
         name = (
-            _name_of(one, elements)
-            if {"aria-label", "aria-labelledby"} & one.attributes.keys()
+            _name_of(element, elements)
+            if {"aria-label", "aria-labelledby"} & element.attributes.keys()
             else ""
         )
         if role in LANDMARKS and name:
             names[role, name] += 1
         if role == "region" and not name:
-            found.append(f"<{one.name}> is a region without a name: {one.attributes}")
-        if one.attributes.get("tabindex") == "0" and not (role or one.name == "pre"):
-            found.append(f"<{one.name}> can be focused and has no role")
+            found.append(f"<{element.name}> is a region without a name: {element.attributes}")
+        if element.attributes.get("tabindex") == "0" and not (role or element.name == "pre"):
+            found.append(f"<{element.name}> can be focused and has no role")
     found += [
         f"{count} landmarks {role} are named {name!r}"
         for (role, name), count in names.items()
         if count > 1
     ]
-    if sum(one.name == "main" for one in elements) != 1:
+    if sum(element.name == "main" for element in elements) != 1:
         found.append("there is not exactly one <main>")
     return found
 
 
 def _faults_of_tables(elements: list[Element]) -> list[str]:
     found = []
-    for table in (one for one in elements if one.name == "table"):
+    for table in (element for element in elements if element.name == "table"):
         cells = table.walk()
-        if not any(one.name == "th" for one in cells):
+        if not any(cell.name == "th" for cell in cells):
             found.append(f"a table has no header cell: {table.attributes}")
         if "nodes" in table.attributes.get("class", "").split():
             bare = Counter(
-                one.name
-                for one in cells
-                if one.name in {"table", "thead", "tbody", "tr", "th", "td"}
-                and not one.attributes.get("role")
+                cell.name
+                for cell in cells
+                if cell.name in {"table", "thead", "tbody", "tr", "th", "td"}
+                and not cell.attributes.get("role")
             )
             found += [
                 f"{count} <{name}> of a table.nodes have no role" for name, count in bare.items()

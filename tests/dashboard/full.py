@@ -92,11 +92,11 @@ def addresses_of(app: FastAPI, full: FullLab) -> list[str]:
 def paths_of(app: FastAPI, method: str) -> list[str]:
     """The paths of the routes for browsers that answer a method."""
     return [
-        one.path
-        for one in iter_route_contexts(app.routes)
-        if isinstance(one.original_route, HtmlRoute)
-        and one.path is not None
-        and method in (one.methods or ())
+        context.path
+        for context in iter_route_contexts(app.routes)
+        if isinstance(context.original_route, HtmlRoute)
+        and context.path is not None
+        and method in (context.methods or ())
     ]
 
 
@@ -343,7 +343,7 @@ class _Filling:
                 amount=1,
             ),
         ]
-        ids = [budgets.create(one).shown.budget.id for one in made]
+        ids = [budgets.create(node).shown.budget.id for node in made]
         with suppress(BudgetExceeded):
             self.lab.services.nodes.request(factories.request(team="nobody"))
         return ids
@@ -395,7 +395,7 @@ class _Filling:
             "/nodes?state=all&sort=name",
             "/nodes?team=nobody",
             *(f"/nodes/{one.id}" for key, one in nodes.items() if key != "train"),
-            *(f"/nodes/{one.id}" for one in idle.values()),
+            *(f"/nodes/{node.id}" for node in idle.values()),
             f"/nodes/{node}/ledger?window=7d",
             f"/nodes/{nodes['stopped'].id}/start",
             f"/nodes/{nodes['ending'].id}/delete",

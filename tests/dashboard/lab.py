@@ -159,8 +159,8 @@ class Lab:
     def found(self, *orphans: Orphan) -> None:
         """What the last look at the cloud has shown, and no record of ours accounts for."""
         with self.units() as unit:
-            for one in orphans:
-                unit.orphans.add(one)
+            for orphan in orphans:
+                unit.orphans.add(orphan)
 
     def tried(self, node: Node, *attempts: tuple[int, Outcome, int | None]) -> None:
         """Attempts at a node: seconds ago when each began, how it ended five seconds after that or

@@ -150,7 +150,9 @@ def test_static_files_are_kept_for_a_year_under_the_address_of_their_content(
 def apply(changes: list[str | tuple[int, int]], before: str) -> str:
     """The newer page, as the script makes it."""
     old = before.split("\n")
-    parts = [[one] if isinstance(one, str) else old[one[0] : sum(one)] for one in changes]
+    parts = [
+        [change] if isinstance(change, str) else old[change[0] : sum(change)] for change in changes
+    ]
     return "\n".join(line for part in parts for line in part)
 
 
@@ -182,7 +184,9 @@ def test_a_caller_that_has_a_page_gets_its_changes(lab: Lab, browser: TestClient
     assert (answer.status_code, answer.headers["im"]) == (226, "lines")
     assert answer.headers["etag"] == page.headers["etag"]
     assert answer.headers["cache-control"] == "no-store"
-    changes = [one if isinstance(one, str) else (one[0], one[1]) for one in json.loads(answer.text)]
+    changes = [
+        item if isinstance(item, str) else (item[0], item[1]) for item in json.loads(answer.text)
+    ]
     assert apply(changes, first.text) == page.text
     assert len(answer.content) * 4 < len(page.content)
     unknown = browser.get("/", headers={**asked, "If-None-Match": 'W/"none"'})

@@ -117,7 +117,9 @@ def show(page: Page, scheme: str, width: int) -> None:
 
 
 def test_axe_finds_nothing_on_any_page(shown: ShownLab, chromium: Browser) -> None:
-    paths = [one for one in addresses_of(shown.app, shown.full) if not one.startswith(BOOKS)]
+    paths = [
+        address for address in addresses_of(shown.app, shown.full) if not address.startswith(BOOKS)
+    ]
     faults, refused = {}, set()
     with opened(chromium, may_refuse=True) as page:
         for number, path in enumerate(paths, shown.first_look):

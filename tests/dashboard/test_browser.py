@@ -179,7 +179,7 @@ def test_the_sum_of_two_lines_is_read_without_scrolling_on_a_phone(
         table = page.locator("table.sums")
         expect(table.get_by_role("row")).to_have_count(6)
         assert table.evaluate("it => it.scrollWidth <= it.parentElement.clientWidth")
-        for number in (one.id for one in lab.services.nodes.list_ledger_lines(node.id, 0, 10)):
+        for number in (line.id for line in lab.services.nodes.list_ledger_lines(node.id, 0, 10)):
             page.goto(f"{address}/nodes/{node.id}/ledger/{number}")
             assert page.evaluate("document.documentElement.scrollWidth") <= 390
 

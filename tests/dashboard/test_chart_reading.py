@@ -54,7 +54,9 @@ def address(lab: Lab, node: str) -> Iterator[str]:
 
 def readings_of(page: Page, chart: str) -> list[str]:
     """The readings of a chart that are visible."""
-    return [one.text_content() or "" for one in page.locator(f"{chart} .reading:visible").all()]
+    return [
+        reading.text_content() or "" for reading in page.locator(f"{chart} .reading:visible").all()
+    ]
 
 
 @pytest.mark.parametrize("name", CHARTS)

@@ -134,7 +134,7 @@ def test_a_page_is_sent_once_then_its_time_moves_on_and_then_its_changes_come(
         lab.ran(lab.clock.now - 60, name="newest")
         refresh(page)
         expect(page.get_by_role("link", name="newest").first).to_be_visible()
-        polls = [one.status for one in seen if one.url == f"{address}/"]
+        polls = [control.status for control in seen if control.url == f"{address}/"]
         assert polls == [200, 304, 304, 226]
 
 
@@ -299,7 +299,7 @@ def test_types_zones_and_models_are_not_broken_and_their_table_fits(
 
 def test_a_tablet_shows_figures_two_by_two_and_tables(address: str, chromium: Browser) -> None:
     with opened(chromium, address, viewport={"width": 820, "height": 900}) as page:
-        boxes = [one.bounding_box() for one in page.locator(".figures > div").all()]
+        boxes = [control.bounding_box() for control in page.locator(".figures > div").all()]
         lefts = [round(box["x"]) for box in boxes if box]
         assert lefts[0] == lefts[2] < lefts[1] == lefts[3]
         assert page.locator("table.nodes").evaluate("it => getComputedStyle(it).display") == "table"
@@ -310,8 +310,12 @@ def test_paper_gets_tables_and_no_navigation(address: str, chromium: Browser) ->
         page.emulate_media(media="print")
         for path in ("/", "/costs", "/prices", "/manual/jobs"):
             page.goto(f"{address}{path}")
-            assert not any(one.is_visible() for one in page.get_by_role("navigation").all()), path
-            assert not any(one.is_visible() for one in page.get_by_role("button").all()), path
+            assert not any(
+                control.is_visible() for control in page.get_by_role("navigation").all()
+            ), path
+            assert not any(control.is_visible() for control in page.get_by_role("button").all()), (
+                path
+            )
             assert page.evaluate("document.documentElement.scrollWidth") <= 718, path
             for table in page.locator("table.nodes").all():
                 assert table.evaluate("it => getComputedStyle(it).display") == "table", path
@@ -320,7 +324,9 @@ def test_paper_gets_tables_and_no_navigation(address: str, chromium: Browser) ->
 def test_a_system_palette_shows_the_current_page(address: str, chromium: Browser) -> None:
     with opened(chromium, f"{address}/budgets", forced_colors="active") as page:
         links = page.locator(".ways a")
-        papers = [one.evaluate("it => getComputedStyle(it).backgroundColor") for one in links.all()]
+        papers = [
+            link.evaluate("it => getComputedStyle(it).backgroundColor") for link in links.all()
+        ]
         names = links.all_text_contents()
         [current] = [paper for paper in papers if papers.count(paper) == 1]
         assert names[papers.index(current)] == "Budgets"

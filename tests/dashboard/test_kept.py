@@ -45,7 +45,7 @@ QUESTIONS = (
 def labs(engine: Engine, clock: HandClock) -> Iterator[tuple[Lab, Lab]]:
     """Two instances on one database."""
     other = make_engine(engine.url.render_as_string(hide_password=False))
-    first, second = (Lab(Units(one), clock, (factories.PROJECT,)) for one in (engine, other))
+    first, second = (Lab(Units(usage), clock, (factories.PROJECT,)) for usage in (engine, other))
     first.looked_at()
     yield first, second
     other.dispose()
@@ -108,7 +108,9 @@ class Writer:
     def end(self) -> None:
         """One that runs ends, perhaps some time ago, and nobody knows when exactly."""
         with self._lab.units.reading() as unit:
-            running = [one for one in unit.usage.list_open() if one.start < self._lab.clock.now]
+            running = [
+                usage for usage in unit.usage.list_open() if usage.start < self._lab.clock.now
+            ]
         if running:
             usage = self._luck.choice(running)
             end = self._luck.randrange(usage.start, self._lab.clock.now) + 1
@@ -120,7 +122,9 @@ class Writer:
     def reattribute(self) -> None:
         """One that runs is charged to somebody else from now on."""
         with self._lab.units() as unit:
-            nodes = sorted({one.node_id for one in unit.usage.list_open() if not one.is_purchase})
+            nodes = sorted(
+                {usage.node_id for usage in unit.usage.list_open() if not usage.is_purchase}
+            )
             if nodes:
                 node_id = self._luck.choice(nodes)
                 last = unit.attributions.list_by_node(node_id)[-1].since

@@ -443,7 +443,7 @@ def test_the_pages_of_costs_are_under_that_link(browser: TestClient, path: str) 
 
 def test_a_page_below_another_says_under_which_it_is(browser: TestClient) -> None:
     found = links_of(browser.get("/commitments/recommended"))
-    assert [one for one in found if one[1]] == [("/costs", "true"), ("/commitments", "true")]
+    assert [link for link in found if link[1]] == [("/costs", "true"), ("/commitments", "true")]
 
 
 def test_the_forecast_stands_beside_the_month_with_its_band_and_its_method(

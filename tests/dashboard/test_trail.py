@@ -66,7 +66,7 @@ def test_from_the_first_page_to_the_price_list_step_by_step(lived: Lab, caller: 
 def _lines_of(nodes: str, name: str) -> str:
     """Where the cost in the row of a node leads."""
     groups = nodes[nodes.index('id="group-heading"') :]
-    row = next(one for one in re.findall(r"<tr.*?</tr>", groups, re.DOTALL) if f">{name}<" in one)
+    row = next(row for row in re.findall(r"<tr.*?</tr>", groups, re.DOTALL) if f">{name}<" in row)
     return links_of(row)[cells_of(f"<table>{row}</table>", to_the_cent=True)[0][1]]
 
 
@@ -100,8 +100,8 @@ def test_every_node_of_every_window_is_the_sum_of_its_lines(
     asked = {"window": window, "aggregate": "node", "tz": tz}
     nodes = caller.get("/costs", params=asked).text
     said = {
-        one["node"]: one["cost"]
-        for one in caller.get("/v1/costs", params=asked | {"step": "all"}).json()["rows"]
+        row["node"]: row["cost"]
+        for row in caller.get("/v1/costs", params=asked | {"step": "all"}).json()["rows"]
     }
     assert len(_rows(nodes)) == len(said)
     for name, of_node, *_ in _rows(nodes):
@@ -112,7 +112,7 @@ def test_every_node_of_every_window_is_the_sum_of_its_lines(
 
 @pytest.mark.deep
 def test_each_line_of_a_node_page_leads_to_its_explanation(lived: Lab, caller: TestClient) -> None:
-    node = next(one for one in _rows(caller.get("/costs?window=30d&aggregate=node").text))
+    node = next(row for row in _rows(caller.get("/costs?window=30d&aggregate=node").text))
     nodes = caller.get("/costs?window=30d&aggregate=node").text
     page = caller.get(links_of(nodes)[node[0]]).text
     numbers = re.findall(r'href="(/nodes/[^"]*/ledger/\d+)"[^>]*>([^<]*\$[^<]*)<', page)
@@ -127,8 +127,8 @@ def test_a_month_billed_is_the_sum_of_what_the_ledger_bills_in_it(
     lived: Lab, caller: TestClient
 ) -> None:
     months = caller.get("/statements")
-    for one in caller.get("/v1/statements").json()["statements"]:
-        page = caller.get(links_of(months.text)[one["period"]]).text
+    for statement in caller.get("/v1/statements").json()["statements"]:
+        page = caller.get(links_of(months.text)[statement["period"]]).text
         tables = page[page.index('id="own-heading"') :].split("<table")[1:]
         rows = [row for part in tables for row in cells_of(f"<table{part}")[1:-1]]
-        assert sum(nanos_of(row[-1]) for row in rows) == parse_usd(one["amount"])
+        assert sum(nanos_of(row[-1]) for row in rows) == parse_usd(statement["amount"])

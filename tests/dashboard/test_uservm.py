@@ -128,8 +128,8 @@ def test_both_lines_are_explained(lab: Lab, caller: TestClient) -> None:
     for line in lab.services.nodes.list_ledger_lines(node.id, 0, 10):
         page = caller.get(f"/nodes/{node.id}/ledger/{line.id}")
         said = text_of(page)
-        for one in caller.get(f"/v1/nodes/{node.id}/ledger/{line.id}").json()["explanation"]:
-            assert to_sentence(one) in said
+        for sentence in caller.get(f"/v1/nodes/{node.id}/ledger/{line.id}").json()["explanation"]:
+            assert to_sentence(sentence) in said
         address, _, anchor = links_of(page.text)["See it in the price list of that hour"].partition(
             "#"
         )

@@ -122,7 +122,7 @@ def complaints(text: str, version: str) -> list[Complaint]:
     found = [*_header(header, version)]
     for line, row in enumerate(rows, 1):
         wrong = list(_cells(row, line, version))
-        broken = () if wrong else (one for one in RULES if not one[2](row))
+        broken = () if wrong else (rule for rule in RULES if not rule[2](row))
         found += [*wrong, *(Complaint(name, column, line) for name, column, _ in broken)]
     return [*found, *_together(rows)]
 

@@ -34,7 +34,10 @@ def written(rows):
 
 
 def rules(text, version="1.4"):
-    return {(one.rule, one.column, one.line) for one in complaints(text, version)}
+    return {
+        (complaint.rule, complaint.column, complaint.line)
+        for complaint in complaints(text, version)
+    }
 
 
 @pytest.mark.parametrize("version", list(Version))

@@ -35,7 +35,7 @@ def test_an_id_is_a_uuid_of_version_7():
 def test_ids_do_not_repeat_and_later_ones_do_not_sort_before_an_earlier_millisecond():
     ids = [new_id() for _ in range(2_000)]
     assert len(set(ids)) == len(ids)
-    millis = [one[:13] for one in ids]
+    millis = [id_[:13] for id_ in ids]
     assert millis == sorted(millis)
 
 
@@ -47,7 +47,7 @@ def test_a_name_that_is_allowed_always_makes_a_name_that_google_allows(name, att
 
 def test_each_attempt_of_each_node_has_a_name_of_its_own_that_can_be_derived_again():
     ids = [new_id() for _ in range(20)]
-    names = {cloud_id_for("train", one, attempt) for one in ids for attempt in range(1, 30)}
+    names = {cloud_id_for("train", id_, attempt) for id_ in ids for attempt in range(1, 30)}
     assert len(names) == 20 * 29
     assert cloud_id_for("train", ids[0], 3) in names
 
@@ -56,7 +56,7 @@ def test_even_the_longest_name_keeps_its_attempts_apart():
     name, node_id = "a" * 49, new_id()
     made = {cloud_id_for(name, node_id, attempt) for attempt in (1, 2, 9_999, 10_000, 100_000)}
     assert len(made) == 5
-    assert all(GOOGLES_NODE_ID.fullmatch(one) for one in made)
+    assert all(GOOGLES_NODE_ID.fullmatch(id_) for id_ in made)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,6 @@ def test_a_source_gives_the_ids_of_its_block_their_time_and_chance():
     with ids_from(IdSource(lambda: 1_793_880_000.25, Random(3).getrandbits)):
         again = [new_id() for _ in range(3)]
     assert ids == again
-    assert {int(uuid.UUID(one)) >> 80 for one in ids} == {1_793_880_000_250}
-    assert {(uuid.UUID(one).version, uuid.UUID(one).variant) for one in ids} == {(7, uuid.RFC_4122)}
+    assert {int(uuid.UUID(id_)) >> 80 for id_ in ids} == {1_793_880_000_250}
+    assert {(uuid.UUID(id_).version, uuid.UUID(id_).variant) for id_ in ids} == {(7, uuid.RFC_4122)}
     assert new_id() not in ids

@@ -169,9 +169,9 @@ DISCOUNTS = st.lists(
 @given(DISCOUNTS, st.integers(0, 60 * HOUR), st.integers(0, 40 * HOUR))
 def test_every_second_of_a_cut_is_at_its_price_and_neighbours_differ(found, start, length):
     discounts: list[Discount] = []
-    for one in found:
-        if find_clash(one, discounts) is None:
-            discounts.append(one)
+    for price in found:
+        if find_clash(price, discounts) is None:
+            discounts.append(price)
     book = PriceBook([factories.price(model="spot"), LIST], discounts)
     cuts = book.list_cuts(SPOT, start, start + length)
     assert sum(cut.end - cut.start for cut in cuts) == length

@@ -165,7 +165,7 @@ def test_a_time_zone_is_known_by_its_iana_name():
 def test_a_day_has_the_hours_that_its_clocks_show(zone, day, hours):
     tz, noon = ZoneInfo(zone), parse_rfc3339(f"{day}T12:00:00Z")
     around = split_into_buckets(Window(noon - 3 * DAY, noon + 3 * DAY), Granularity.DAY, tz)
-    lengths = {local(one.start, tz)[:5]: (one.end - one.start) / HOUR for one in around}
+    lengths = {local(bucket.start, tz)[:5]: (bucket.end - bucket.start) / HOUR for bucket in around}
     assert lengths[day[5:]] == hours
 
 
@@ -174,7 +174,7 @@ def test_the_day_that_samoa_skipped_has_no_bucket():
     days = split_into_buckets(
         window("2011-12-28T10:00:00Z", "2012-01-01T10:00:00Z"), Granularity.DAY, apia
     )
-    assert [local(one.start, apia) for one in days] == [
+    assert [local(day.start, apia) for day in days] == [
         "12-28 00:00",
         "12-29 00:00",
         "12-31 00:00",
@@ -210,13 +210,17 @@ def test_the_day_that_samoa_skipped_has_no_bucket():
 def test_hours_are_those_of_the_zones_own_clock(zone, first, hours, starts):
     tz, start = ZoneInfo(zone), parse_rfc3339(first)
     found = split_into_buckets(Window(start, start + hours * HOUR), Granularity.HOUR, tz)
-    assert [local(one.start, tz) for one in found] == starts
+    assert [local(bucket.start, tz) for bucket in found] == starts
 
 
 def test_weeks_begin_on_monday_and_months_on_the_first():
     asked = window("2026-10-28T15:00:00Z", "2026-12-02T03:00:00Z")
-    weeks = [to_rfc3339(one.start) for one in split_into_buckets(asked, Granularity.WEEK, UTC)]
-    months = [to_rfc3339(one.start) for one in split_into_buckets(asked, Granularity.MONTH, UTC)]
+    weeks = [
+        to_rfc3339(bucket.start) for bucket in split_into_buckets(asked, Granularity.WEEK, UTC)
+    ]
+    months = [
+        to_rfc3339(bucket.start) for bucket in split_into_buckets(asked, Granularity.MONTH, UTC)
+    ]
     assert [text[5:10] for text in weeks] == ["10-28", "11-02", "11-09", "11-16", "11-23", "11-30"]
     assert [text[5:10] for text in months] == ["10-28", "11-01", "12-01"]
 
@@ -238,13 +242,13 @@ def test_buckets_cover_the_window_without_a_gap_in_every_zone(name, start, lengt
     found = list(split_into_buckets(asked, step, tz))
     assert (found[0].start, found[-1].end) == (asked.start, asked.end)
     assert all(left.end == right.start for left, right in pairwise(found))
-    assert all(one.start < one.end for one in found)
+    assert all(bucket.start < bucket.end for bucket in found)
     if step is Granularity.DAY:
-        days = [datetime.fromtimestamp(one.start, tz).date() for one in found]
+        days = [datetime.fromtimestamp(bucket.start, tz).date() for bucket in found]
         assert len(set(days)) == len(days)
-        for one in found:
-            last = datetime.fromtimestamp(one.end - 1, tz).date()
-            assert last == datetime.fromtimestamp(one.start, tz).date()
+        for bucket in found:
+            last = datetime.fromtimestamp(bucket.end - 1, tz).date()
+            assert last == datetime.fromtimestamp(bucket.start, tz).date()
 
 
 @pytest.mark.parametrize(
@@ -283,7 +287,9 @@ def parts(draw):
 @given(parts(), st.integers(-5, 90), st.integers(-5, 90))
 def test_what_is_touched_is_what_a_look_at_every_part_finds(ones, start, end):
     plain = [(at, max(start, one.start), min(end, one.end)) for at, one in enumerate(ones)]
-    assert list(split_by_parts(ones, start, end)) == [one for one in plain if one[1] < one[2]]
+    assert list(split_by_parts(ones, start, end)) == [
+        bucket for bucket in plain if bucket[1] < bucket[2]
+    ]
 
 
 @pytest.mark.parametrize(

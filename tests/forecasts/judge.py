@@ -70,12 +70,15 @@ def worth(months: Iterable[Judged]) -> Worth:
     def mean(values: Iterable[int]) -> float:
         return 100 * sum(values) / len(those)
 
-    below, above = mean(one.is_below for one in those), mean(one.is_above for one in those)
+    below, above = (
+        mean(forecast.is_below for forecast in those),
+        mean(forecast.is_above for forecast in those),
+    )
     return Worth(
         months=len(those),
-        ours=mean(one.ours for one in those) / WHOLE,
-        pace=mean(one.pace for one in those) / WHOLE,
-        same_weekdays=mean(one.same_weekdays for one in those) / WHOLE,
+        ours=mean(forecast.ours for forecast in those) / WHOLE,
+        pace=mean(forecast.pace for forecast in those) / WHOLE,
+        same_weekdays=mean(forecast.same_weekdays for forecast in those) / WHOLE,
         below=below,
         within=100 - below - above,
         above=above,

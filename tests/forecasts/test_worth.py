@@ -39,7 +39,7 @@ def worth_of(seeds: range) -> Worth:
 
 def row_of(name: str) -> list[str]:
     """The cells of a table of the manual that begins with `name`, without their percent signs."""
-    (line,) = [one for one in MANUAL.read_text().splitlines() if one.startswith(f"| {name} |")]
+    (line,) = [line for line in MANUAL.read_text().splitlines() if line.startswith(f"| {name} |")]
     return [cell.strip().removesuffix(" %") for cell in line.strip("|").split("|")][1:]
 
 

@@ -62,14 +62,14 @@ class Oracle:
     def _committed(
         self, seen: list[Any], alerts: Iterable[tuple[object, ...]], lease: Lease | None
     ) -> None:
-        for one in seen:
+        for line in seen:
             if lease is not None:
-                self._check_project(one, lease)
-            match one:
+                self._check_project(line, lease)
+            match line:
                 case Attempt():
-                    self._check_attempt(one)
+                    self._check_attempt(line)
                 case Event():
-                    self._check_budget(one)
+                    self._check_budget(line)
                 case _:
                     pass
         for alert in alerts:

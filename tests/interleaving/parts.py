@@ -146,9 +146,11 @@ class Jobs(Part):
 
     def nodes(self) -> Sequence[Node]:
         with self.life.units.reading() as unit:
-            attempts = [one for job in self.jobs for one in unit.jobs.list_attempts(job.id)]
+            attempts = [attempt for job in self.jobs for attempt in unit.jobs.list_attempts(job.id)]
             ours = {node.id for node in self.life.ours}
-            return [unit.nodes.get(one) for one in sorted({a.node_id for a in attempts} - ours)]
+            return [
+                unit.nodes.get(node_id) for node_id in sorted({a.node_id for a in attempts} - ours)
+            ]
 
     def at_rest(self) -> None:
         with self.life.units.reading() as unit:
@@ -158,18 +160,26 @@ class Jobs(Part):
                     raise Violation(f"{job.id} never ended: {job.state}")
                 if job.id in self._cancelled and job.cancel_requested_at is None:
                     raise Violation(f"the cancellation of {job.id} was lost")
-                if [one.number for one in attempts] != list(range(1, job.attempt + 1)):
-                    raise Violation(f"{job.id} has the attempts {[one.number for one in attempts]}")
+                if [attempt.number for attempt in attempts] != list(range(1, job.attempt + 1)):
+                    raise Violation(
+                        f"{job.id} has the attempts {[attempt.number for attempt in attempts]}"
+                    )
                 end = 0
-                for one in attempts:
-                    if one.ended_at is None or one.released_at is None or one.claimed_at < end:
-                        raise Violation(f"{one.id} began at {one.claimed_at}, and ended {end}")
-                    end = one.ended_at
+                for attempt in attempts:
+                    if (
+                        attempt.ended_at is None
+                        or attempt.released_at is None
+                        or attempt.claimed_at < end
+                    ):
+                        raise Violation(
+                            f"{attempt.id} began at {attempt.claimed_at}, and ended {end}"
+                        )
+                    end = attempt.ended_at
 
     def _waiting(self) -> list[str]:
         """The jobs that have not ended, though nothing is in their way."""
         with self.life.units.reading() as unit:
-            jobs = [unit.jobs.get(one.id) for one in self.jobs]
+            jobs = [unit.jobs.get(job.id) for job in self.jobs]
             return [
                 f"{job.id} is {job.state}: {job.reason} {job.detail}"
                 for job in jobs
@@ -291,12 +301,12 @@ class Cleanup(Part):
         links = list(self.life.post.links)
         if links and self.luck.random() < 0.4:  # two may then use its link and change no node
             kept, _ = self.luck.choice(links)
-            self._links_at_hand = [one for one in links if one[0] == kept]
+            self._links_at_hand = [link for link in links if link[0] == kept]
             with suppress(StewardError):
                 self._keeps.keep_node(kept, KeepOrder("a demo", for_seconds=21_600))
         else:
             self._links_at_hand = links
-        self._plans = [self._cleanup.make_plan(one, "ada") for one in self.life.projects]
+        self._plans = [self._cleanup.make_plan(project, "ada") for project in self.life.projects]
         self._applied = []
 
     def callers(self) -> Mapping[str, Work]:
@@ -339,7 +349,7 @@ class Cleanup(Part):
         done = self._cleanup.apply_plan(plan.id, "ada")
         self._applied.append(done)
         wanted, ended = [
-            {(entry.node_id, entry.basis) for entry in one.entries} for one in (plan, done)
+            {(entry.node_id, entry.basis) for entry in node_id.entries} for node_id in (plan, done)
         ]
         if wanted != ended:
             self.life.oracle.wrong(f"a plan for {wanted} has ended {ended}")
@@ -392,7 +402,7 @@ class Budgets(Part):
         self.life.in_turns(1, 60, ("budgets", "delivery"))
         for budget in self._service.list_all():
             shown = self._service.get(budget.id).shown
-            is_told = any(one.kind == "exceeded" for one in shown.alerts)
+            is_told = any(alert.kind == "exceeded" for alert in shown.alerts)
             is_over = shown.standing is not None and shown.standing.spent > budget.amount
             if is_over and not is_told:
                 raise Violation(f"nobody was told of {budget.name}, which is exceeded")
@@ -404,7 +414,9 @@ class Budgets(Part):
         return Budget(
             id="",
             name=f"budget-{number}",
-            scope=luck.choice([*scopes, *(Scope(project=one) for one in self.life.projects)]),
+            scope=luck.choice(
+                [*scopes, *(Scope(project=project) for project in self.life.projects)]
+            ),
             amount=int(luck.choice([0.2, 1, 5]) * NANOS),
             period=Period.MONTH,
             tz="UTC",

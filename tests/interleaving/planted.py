@@ -112,7 +112,7 @@ def a_job_is_saved_over_anything() -> Any:
     """A job and its attempts are written back as they were read, whoever has written since."""
 
     def unguarded(table: Any) -> Any:
-        columns: dict[str, Any] = {one.name: bindparam(one.name) for one in table.columns}
+        columns: dict[str, Any] = {column.name: bindparam(column.name) for column in table.columns}
         columns.pop("node_request", None)
         return update(table).where(table.c.id == bindparam("row_id")).values(columns)
 

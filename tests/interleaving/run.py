@@ -149,7 +149,7 @@ class Run:
         for _ in range(REST_ROUNDS):
             self.in_turns(1, 120, MOVING)
             if not self.truth.left() and all(
-                self.nodes.get(one.id).has_ended for one in self._all()
+                self.nodes.get(daemon.id).has_ended for daemon in self._all()
             ):
                 return
 
@@ -179,7 +179,7 @@ class Run:
                 raise Violation(f"the rollups say {before}, and the ledger {after}")
 
     def _check_posted(self, usage: Usage, book: PriceBook, ledger: Mapping[str, int]) -> None:
-        wanted = sum(one.total_charge() for one in make_meters([usage], book, self.clock()))
+        wanted = sum(meter.total_charge() for meter in make_meters([usage], book, self.clock()))
         posted = int(ledger.get(usage.id, 0))
         if posted != wanted or usage.dirty:
             raise Violation(
@@ -191,7 +191,7 @@ class Run:
     def _sums(self, unit: Any) -> Any:
         connection = unit.nodes._connection
         return [
-            [tuple(map(str, row)) for row in connection.execute(text(one)).all()] for one in _SUMS
+            [tuple(map(str, row)) for row in connection.execute(text(sum_)).all()] for sum_ in _SUMS
         ]
 
     def request(self, name: str) -> RequestedNode:
@@ -224,10 +224,10 @@ class Run:
         """One after the other, as in a calm house."""
         for _ in range(rounds):
             self._pass(seconds)
-            for one in self.daemons:
-                one.leases.renew()
-                for lease in one.leases.list_held():
-                    for work in works_of(one, only).values():
+            for daemon in self.daemons:
+                daemon.leases.renew()
+                for lease in daemon.leases.list_held():
+                    for work in works_of(daemon, only).values():
                         work(lease)
 
     def _play(self) -> None:
@@ -285,11 +285,11 @@ class Run:
         if self.stage.deadlocks:
             raise Violation(f"a deadlock: {self.stage.deadlocks[0]}")
         self.check_seen()
-        for one in cast:
-            if one.error is not None:
-                raise Violation(f"{one.name} ended with {one.error!r}") from one.error
-            if one.blocked and one.name in holders:
-                raise Violation(f"{one.name} had to wait for {one.waited_for[:300]}")
+        for daemon in cast:
+            if daemon.error is not None:
+                raise Violation(f"{daemon.name} ended with {daemon.error!r}") from daemon.error
+            if daemon.blocked and daemon.name in holders:
+                raise Violation(f"{daemon.name} had to wait for {daemon.waited_for[:300]}")
 
     def check_seen(self) -> None:
         """Raise Violation for what was seen within a turn."""
@@ -367,6 +367,6 @@ def _repeatable_chance(living: Run) -> Iterator[None]:
 
 
 def _check_logs(logs: Sequence[Any]) -> None:
-    broken = [one for one in logs if one["event"].rpartition(".")[2] in BROKEN]
+    broken = [log for log in logs if log["event"].rpartition(".")[2] in BROKEN]
     if broken:
         raise Violation(f"an error inside: {broken[0]}")

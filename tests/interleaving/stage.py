@@ -98,7 +98,7 @@ class Stage:
         where that never comes to be."""
         self._cast = [Actor(name, work) for name, work in works.items()]
         threads = [
-            threading.Thread(target=self._run, args=[one], daemon=True) for one in self._cast
+            threading.Thread(target=self._run, args=[actor], daemon=True) for actor in self._cast
         ]
         with self._listening():
             for thread in threads:
@@ -117,9 +117,9 @@ class Stage:
         """Give turns where no actor can pass its own on, and notice who waits for a lock."""
         until = time.monotonic() + LONGEST_SECONDS
         with self._bell:
-            while any(one.place is not Place.DONE for one in self._cast):
+            while any(actor.place is not Place.DONE for actor in self._cast):
                 if time.monotonic() > until:
-                    stuck = [f"{one.name} {one.place.value}" for one in self._cast]
+                    stuck = [f"{actor.name} {actor.place.value}" for actor in self._cast]
                     raise Violation(f"nobody gets on: {stuck}")
                 if self._acting is not None:
                     self._watch(self._acting)
@@ -132,8 +132,8 @@ class Stage:
         while restless := self._restless():
             self._bell.wait(GLANCE_SECONDS)
             if time.monotonic() - since > STUCK_SECONDS:
-                for one in restless:
-                    one.place = Place.STUCK
+                for actor in restless:
+                    actor.place = Place.STUCK
         self._has_released = False
         return self._pass_on()
 
@@ -155,17 +155,17 @@ class Stage:
 
     def _restless(self) -> list[Actor]:
         """Those who get on without another turn: they have just begun, or got their lock."""
-        blocked = [one for one in self._cast if one.place is Place.BLOCKED]
+        blocked = [actor for actor in self._cast if actor.place is Place.BLOCKED]
         waiting = self._waiting() if blocked else set()
-        got_on = [one for one in blocked if one.pid not in waiting]
-        return got_on + [one for one in self._cast if one.place is Place.BEGINS]
+        got_on = [actor for actor in blocked if actor.pid not in waiting]
+        return got_on + [actor for actor in self._cast if actor.place is Place.BEGINS]
 
     def _waiting(self) -> set[int]:
         return {pid for (pid,) in self.ground.ask(_WAITING)}
 
     def _pass_on(self) -> bool:
         """Give the next turn to one who waits for it; answers whether there is one."""
-        free = [one for one in self._cast if one.place is Place.READY]
+        free = [actor for actor in self._cast if actor.place is Place.READY]
         if not free:  # each waits for a lock, until the database finds a deadlock
             return False
         self._acting = self.luck.choice(free)
@@ -180,7 +180,7 @@ class Stage:
             actor.place, actor.in_statement = place, False
             if self._acting is actor:
                 self._acting = None
-                blocked = any(one.place is Place.BLOCKED for one in self._cast)
+                blocked = any(actor.place is Place.BLOCKED for actor in self._cast)
                 if not (blocked and self._has_released) and self._pass_on():
                     return
             if self._acting is None:

@@ -143,17 +143,17 @@ class House:
     def bill(self, name: str = "") -> Any:
         """The emulator's own account, of those nodes whose name in the cloud begins so."""
         entries = self.get("/_emulator/bill", self.emulator)["entries"]
-        return [one for one in entries if _begins(one, name)]
+        return [entry for entry in entries if _begins(entry, name)]
 
     def in_cloud(self, name: str) -> list[Any]:
         """The nodes in the emulator whose name begins so, as Google shows them."""
         nodes = self.get("/_emulator/state", self.emulator)["nodes"]
-        return [one["node"] for one in nodes if _begins(one, name)]
+        return [node["node"] for node in nodes if _begins(node, name)]
 
     def in_queue(self, name: str) -> list[Any]:
         """The queued resources in the emulator whose name begins so, as Google shows them."""
         queue = self.get("/_emulator/state", self.emulator)["queued_resources"]
-        return [one for one in queue if _begins(one, name)]
+        return [resource for resource in queue if _begins(resource, name)]
 
     def configure(self, **patch: object) -> None:
         """Have the emulator be otherwise from now on."""

@@ -96,7 +96,7 @@ def test_the_tour_typed_as_written_after_make_run_gives_what_is_shown(
     assert (ended["name"], ended["action"]) == ("sleepy", "delete")
     shown = laptop.get(f"/v1/nodes/{ended['node_id']}/idle")
     assert shown["ended"] == [ended], "the node shows the evidence of the history"
-    signals = {one["signal"]: one["level"] for one in ended["evidence"]["signals"]}
+    signals = {signal["signal"]: signal["level"] for signal in ended["evidence"]["signals"]}
     assert signals["cpu"] == signals["network"] == "QUIET"
     assert ended["evidence"]["verdict"]["level"] == "QUIET"
 

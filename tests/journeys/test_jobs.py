@@ -50,9 +50,9 @@ def test_jobs_run_on_real_workers_with_their_output_exit_codes_and_cost(house: H
         cost = house.get(f"/v1/nodes/{node['id']}/cost")
         (attempt,) = house.get(f"/v1/jobs/{job['id']}/attempts")["attempts"]
         bill = house.get("/_emulator/bill", house.emulator)["entries"]
-        mine = [one for one in bill if one["name"].endswith(f"/{node['cloud_id']}")]
+        mine = [line for line in bill if line["name"].endswith(f"/{node['cloud_id']}")]
         assert shown["cost"] == cost["cost"] == attempt["cost"]
-        assert cost["chip_seconds"] == sum(one["seconds"] * one["chips"] for one in mine)
+        assert cost["chip_seconds"] == sum(line["seconds"] * line["chips"] for line in mine)
         assert float(shown["cost"]) > 0
 
 
@@ -81,7 +81,7 @@ def test_a_preemption_in_the_middle_is_survived(house: House) -> None:
     assert (found["state"], found["attempts"], found["preemptions"]) == ("SUCCEEDED", 2, 1)
     assert [line["text"] for line in output(house, job)] == ["attempt 1", "attempt 2"]
     attempts = house.get(f"{path}/attempts")["attempts"]
-    assert [one["reason"] for one in attempts] == ["PREEMPTED", "COMPLETED"]
+    assert [attempt["reason"] for attempt in attempts] == ["PREEMPTED", "COMPLETED"]
     assert attempts[0]["evidence"]
 
 

@@ -94,9 +94,9 @@ class Queries:
 
     def _watch(self) -> None:
         while not self._over.wait(2):
-            for one in self._house.in_cloud("job-"):
-                for number in range(len(one.get("networkEndpoints", []))):
-                    self._note(f"name={one['name']}&worker={number}")
+            for node in self._house.in_cloud("job-"):
+                for number in range(len(node.get("networkEndpoints", []))):
+                    self._note(f"name={node['name']}&worker={number}")
 
     def _note(self, worker: str) -> None:
         with suppress(urllib.error.HTTPError):  # it was deleted meanwhile
@@ -167,7 +167,7 @@ def check_output(house: House, jobs: dict[str, Any]) -> None:
     told = sorted(
         (line["worker"], *line["text"].split(" at ")) for line in output(house, jobs["two slices"])
     )
-    assert [one[:2] for one in told] == [(0, "0 of 2"), (1, "1 of 2")]
+    assert [node[:2] for node in told] == [(0, "0 of 2"), (1, "1 of 2")]
     assert len({address for _, _, address in told}) == 1, "one coordinator for both"
 
 
@@ -213,7 +213,7 @@ def test_training_goes_on_after_its_checkpoint(house: House) -> None:
         assert began > saved[-1], "the lines after that may have been lost with the machine"
         assert (began - 1) % int(TRAIN["EMULATOR_CHECKPOINT_EVERY"]) == 0
         assert said[-1] == "STEWARD_DONE"
-        spent = sum(Decimal(one["cost"]) for one in (first, second))
+        spent = sum(Decimal(node["cost"]) for node in (first, second))
         assert spent == Decimal(found["cost"]) > 0
 
 

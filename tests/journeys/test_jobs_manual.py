@@ -67,12 +67,13 @@ def check_money(house: House) -> None:
     for job in house.get("/v1/jobs")["jobs"]:
         attempts = house.get(f"/v1/jobs/{job['id']}/attempts")["attempts"]
         nodes = [
-            house.until_state({"id": one["node_id"], "name": ""}, "DELETED") for one in attempts
+            house.until_state({"id": attempt["node_id"], "name": ""}, "DELETED")
+            for attempt in attempts
         ]
         costs = [house.get(f"/v1/nodes/{node['id']}/cost") for node in nodes]
-        mine = [one for node in nodes for one in house.bill(node["cloud_id"])]
-        assert sum(one["chip_seconds"] for one in costs) == sum(
-            one["seconds"] * one["chips"] for one in mine
+        mine = [line for node in nodes for line in house.bill(node["cloud_id"])]
+        assert sum(cost["chip_seconds"] for cost in costs) == sum(
+            line["seconds"] * line["chips"] for line in mine
         )
-        total = sum(Decimal(one["cost"]) for one in costs)
+        total = sum(Decimal(cost["cost"]) for cost in costs)
         assert Decimal(house.get(f"/v1/jobs/{job['id']}")["cost"]) == total > 0

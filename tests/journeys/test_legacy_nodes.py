@@ -77,24 +77,26 @@ def test_a_legacy_node_and_the_vm_that_drives_it_cost_the_same_seconds_at_both_p
     seconds = billed["seconds"]
     tpu, vm = (by_hand(price, seconds) for price in ("4.50", "0.379998"))
     cost = house.get(f"{path}/cost")
-    assert [(one["what"], one["kind"], nanos(one["cost"])) for one in cost["lines"]] == [
+    assert [(line["what"], line["kind"], nanos(line["cost"])) for line in cost["lines"]] == [
         ("v2-8", "tpu", tpu),
         ("n1-standard-8", "vm", vm),
     ]
     assert nanos(gone["cost"]) == nanos(cost["cost"]) == tpu + vm
     assert nanos(house.get("/v1/costs?window=1d&aggregate=node")["total"]) == tpu + vm
     entries = house.get(f"{path}/ledger")["entries"]
-    assert sum(one["chip_seconds"] for one in entries) == 4 * seconds
-    assert sum(one["vm_seconds"] for one in entries) == seconds
-    for one in entries:
-        total, price, *_ = house.get(f"{path}/ledger/{one['number']}")["explanation"]
-        assert Fraction(total.partition(" = $")[2].partition(";")[0]) == Fraction(one["amount"])
-        if one["unit"] == "vm_hour":
-            assert total.startswith(f"1 VM x {one['vm_seconds']} s x $0.379998 an hour / 3,600 =")
+    assert sum(entry["chip_seconds"] for entry in entries) == 4 * seconds
+    assert sum(entry["vm_seconds"] for entry in entries) == seconds
+    for entry in entries:
+        total, price, *_ = house.get(f"{path}/ledger/{entry['number']}")["explanation"]
+        assert Fraction(total.partition(" = $")[2].partition(";")[0]) == Fraction(entry["amount"])
+        if entry["unit"] == "vm_hour":
+            assert total.startswith(f"1 VM x {entry['vm_seconds']} s x $0.379998 an hour / 3,600 =")
             assert price.startswith("$0.379998 per hour for n1-standard-8 on_demand in us-central1")
         else:
-            assert total.startswith(f"4 chips x {one['chip_seconds'] // 4} s x $1.125 a chip-hour")
-    assert sum(nanos(one["amount"]) for one in entries) == tpu + vm
+            assert total.startswith(
+                f"4 chips x {entry['chip_seconds'] // 4} s x $1.125 a chip-hour"
+            )
+    assert sum(nanos(entry["amount"]) for entry in entries) == tpu + vm
 
 
 def by_hand(price: str, seconds: int) -> int:

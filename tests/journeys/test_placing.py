@@ -12,7 +12,7 @@ pytestmark = pytest.mark.deep
 
 
 def outcomes(node: Any) -> list[tuple[str, str]]:
-    return [(one["zone"], one["outcome"]) for one in node["placements"]]
+    return [(placement["zone"], placement["outcome"]) for placement in node["placements"]]
 
 
 def capacity(home: House, zone: str, accelerator_type: str) -> Any:

@@ -61,7 +61,7 @@ def test_a_queued_resource_that_fails_is_cleared_away_and_the_next_zone_is_tried
     )
     node = ask(home, "failed", zones=["asia-east1-c", "europe-west4-b"])
     ready = home.until_state(node, "READY")
-    assert [one["outcome"] for one in ready["placements"]] == ["failed", "ready"]
+    assert [placement["outcome"] for placement in ready["placements"]] == ["failed", "ready"]
     (left,) = home.in_queue("failed")
     assert "/europe-west4-b/" in left["name"]
     home.delete_and_see_it_gone(node)

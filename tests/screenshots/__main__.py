@@ -106,7 +106,7 @@ def started_demo() -> Iterator[str]:
         try:
             assert demo.stdout is not None
             found = (_DASHBOARD.match(line.strip()) for line in demo.stdout)
-            yield next(one[1] for one in found if one)
+            yield next(picture[1] for picture in found if picture)
         except StopIteration:
             raise SystemExit("the demo ended before it was ready") from None
         finally:

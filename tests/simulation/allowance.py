@@ -50,7 +50,9 @@ class Asked(NamedTuple):
     def by(cls, request: RequestedNode) -> Asked:
         types = request.accelerator_types or (request.accelerator_type or "",)
         options = tuple(
-            (one, chips_of(one) * request.slices, zone) for one in types for zone in request.zones
+            (type_, chips_of(type_) * request.slices, zone)
+            for type_ in types
+            for zone in request.zones
         )
         flexible = request.provisioning_model == "flex_start" and request.ttl_seconds is None
         ttl = FLEX_SECONDS if flexible else request.ttl_seconds
@@ -115,7 +117,7 @@ class Books:
         for usage in unit.usage.iter_overlapping(0, 2**40):
             self.usages.setdefault(usage.node_id, []).append(usage)
         self.nodes = unit.nodes.find_many({*asked, *self.usages})
-        self.dirty = any(one.dirty for some in self.usages.values() for one in some)
+        self.dirty = any(node_id.dirty for some in self.usages.values() for node_id in some)
         """Whether it is known that something is still to be posted."""
 
 
@@ -252,7 +254,11 @@ class Allowance:
         """The least and the most that it may be held at: a price that rose since it was admitted
         may have been noticed, and one that fell is not."""
         at, asked, first = self._admitted(books, node_id, now)
-        since = [one.effective_from for one in self.entered if at <= one.effective_from <= now]
+        since = [
+            node_id.effective_from
+            for node_id in self.entered
+            if at <= node_id.effective_from <= now
+        ]
         known = [rate for instant in since if (rate := self.rate(asked, instant)) is not None]
         return first, None if first is None else max([first, *known])
 
@@ -305,7 +311,7 @@ def _posted(usage: Usage, now: int) -> int:
 
 def _unposted(usages: Iterable[Usage], now: int) -> int | None:
     """Where the part of a node's usage begins that the ledger does not hold."""
-    starts = [one.posted_until for one in usages if one.end is None or one.dirty]
+    starts = [usage.posted_until for usage in usages if usage.end is None or usage.dirty]
     return min([now, *starts]) if starts else None
 
 

@@ -186,7 +186,7 @@ def _lent(
     shifts: Sequence[tuple[int, str]], stored: Sequence[Attribution]
 ) -> list[tuple[int, str]]:
     """(since, team), with the seconds in which a job holds the node."""
-    until = [*(one.since for one in stored[1:]), 2**40]
+    until = [*(line.since for line in stored[1:]), 2**40]
     found = list(shifts)
     for one, end in zip(stored, until, strict=True):
         if one.job and one.since > 0:

@@ -166,13 +166,17 @@ class BudgetOracle:
 
     def overdrawn(self) -> list[Budget]:
         """The budgets of which more was spent than they allow, and that have nodes deleted."""
-        return [one for one in self.treasurer.standing.values() if self._is_overdrawn(one)]
+        return [
+            message for message in self.treasurer.standing.values() if self._is_overdrawn(message)
+        ]
 
     def check_gone(self, overdrawn: list[Budget]) -> None:
         """Their nodes, but for those that cost nothing, were asked to go, unless somebody has set
         the budget anew meanwhile."""
         books, payers = self._books(), self.judge.allowance.payers
-        same = (one for one in overdrawn if self.treasurer.standing.get(one.id) == one)
+        same = (
+            message for message in overdrawn if self.treasurer.standing.get(message.id) == message
+        )
         for budget in filter(self._is_overdrawn, same):
             for node in books.nodes.values():
                 runs = not node.has_ended and node.asked != "absent" and node.state != "STOPPED"
@@ -212,8 +216,8 @@ class BudgetOracle:
 
     def _check_told(self, budget: Budget, standing: BudgetStanding) -> None:
         wanted = {
-            f"actual:{one.percent}": one.percent * budget.amount <= standing.spent * 100
-            for one in budget.thresholds
+            f"actual:{threshold.percent}": threshold.percent * budget.amount <= standing.spent * 100
+            for threshold in budget.thresholds
         }
         wanted["exceeded"] = standing.spent > budget.amount
         for kind, reached in wanted.items():
@@ -222,8 +226,8 @@ class BudgetOracle:
 
     def _saved(self, nodes: list[Node], lease: Lease | None, told: list[Notification]) -> None:
         self.truth.committed(nodes, lease)
-        for one in told:
-            self._check_message(one)
+        for message in told:
+            self._check_message(message)
         for node in nodes:
             if node.asked == "absent":
                 self._check_deletion(node)
@@ -269,7 +273,9 @@ class BudgetOracle:
             if budget.on_exceeded != "delete" or span is None or not counts(budget.scope, payer):
                 continue
             told = self.told.get(self._key(budget, "exceeded", span.start), [])
-            in_time = any(self.written[one][1] + budget.grace_seconds <= now for one in told)
+            in_time = any(
+                self.written[message][1] + budget.grace_seconds <= now for message in told
+            )
             spent = self.judge.allowance.spent(books, span)
             if in_time and (spent > budget.amount or books.dirty) and self._warned(node, budget):
                 return
@@ -278,8 +284,8 @@ class BudgetOracle:
     def _is_to_stay_so(self, node: Node) -> bool:
         """Whether the last that was said of it is that it should stop."""
         with self.judge.units.reading() as unit:
-            said = [one.message for one in unit.events.list_by_kind(node.id, "asked", 0)]
-        orders = [one for one in said if one in {"stop requested", "start requested"}]
+            said = [event.message for event in unit.events.list_by_kind(node.id, "asked", 0)]
+        orders = [message for message in said if message in {"stop requested", "start requested"}]
         return orders[-1:] == ["stop requested"]
 
     def _warned(self, node: Node, budget: Budget) -> bool:
@@ -287,7 +293,9 @@ class BudgetOracle:
         with self.judge.units.reading() as unit:
             said = unit.events.list_by_kind(node.id, "budget", 0)
         latest = self.agenda.seconds() - budget.grace_seconds
-        return any(one.facts.get("budget_id") == budget.id and one.at <= latest for one in said)
+        return any(
+            message.facts.get("budget_id") == budget.id and message.at <= latest for message in said
+        )
 
     def _key(self, budget: Budget, kind: str, start: int) -> Key:
         return budget.id, kind, start, self.treasurer.words[budget.id]

@@ -54,26 +54,26 @@ class Buyer:
     @property
     def standing(self) -> list[Reservation]:
         """The records that count."""
-        return [one for one in self.written if one.id not in self.withdrawn]
+        return [purchase for purchase in self.written if purchase.id not in self.withdrawn]
 
     def capacity(self) -> dict[str, int]:
         """The chips that the cloud sets aside for it, by the keys of the cloud's configuration."""
         chips: dict[str, int] = {}
-        for one in self.bought:
-            key = f"{one.zone}/{one.generation}/reserved"
-            chips[key] = chips.get(key, 0) + one.chips
+        for purchase in self.bought:
+            key = f"{purchase.zone}/{purchase.generation}/reserved"
+            chips[key] = chips.get(key, 0) + purchase.chips
         return chips
 
     def begin(self) -> None:
         """Have each written down some time while the fleet lives, some of them wrongly at first."""
-        for one in self.bought:
+        for purchase in self.bought:
             write = self._write_wrongly if self._by(0.4) else self._write
-            when = self._when(one)
-            if one.name == OVERLOOKED:
+            when = self._when(purchase)
+            if purchase.name == OVERLOOKED:
                 when = self.luck.uniform(self.agenda.now + HOUR, self.end)
             elif self.bought[-1].name == OVERLOOKED:
                 when = self.luck.uniform(self.agenda.now, self.agenda.now + HOUR / 6)
-            self.agenda.at(when, partial(write, one))
+            self.agenda.at(when, partial(write, purchase))
 
     def _deal(self, number: int) -> Reservation:
         zone, generation = self.luck.choice(PLACES)

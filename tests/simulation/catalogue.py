@@ -67,8 +67,8 @@ class Catalogue:
         """What it says now."""
         channel = LocalChannel(self.world, self.agenda.pass_)
         facts = [
-            self._changed.get(one.id, one)
-            for one in GooglePrices(catalog_client(channel), ONCE).list_skus()
+            self._changed.get(sku.id, sku)
+            for sku in GooglePrices(catalog_client(channel), ONCE).list_skus()
         ]
         for quote in read_skus(facts).quotes:
             self._said.add((quote.sku_id, to_rfc3339(quote.effective_at), quote.nanos))
@@ -80,7 +80,7 @@ class Catalogue:
         if (told[1], told[3], price.nanos) not in self._said:
             raise Violation(f"the price {price.id} was never published")
         since = max(parse_rfc3339(told[3]), open_since(now))
-        is_superseded = any(since < one.effective_from for one in self._of(_ware(price)))
+        is_superseded = any(since < other.effective_from for other in self._of(_ware(price)))
         if price.effective_from != since and not (is_superseded and price.effective_from <= now):
             raise Violation(f"{price.id} counts from {to_rfc3339(price.effective_from)} on")
         self.entered.append(price)
@@ -98,7 +98,7 @@ class Catalogue:
         for quote in read_skus(self.list_skus()).quotes:
             sku = quote.sku
             ware = Ware(sku.generation, sku.model, sku.unit, sku.region)
-            known = [one for one in self._of(ware) if one.effective_from <= now]
+            known = [price for price in self._of(ware) if price.effective_from <= now]
             latest = max(known, key=lambda one: one.effective_from, default=None)
             if latest is None or (not latest.is_manual and latest.nanos != quote.nanos):
                 return f"{quote} was published, and {latest} is charged"
@@ -107,9 +107,9 @@ class Catalogue:
     def _of(self, ware: Ware) -> list[Price]:
         regions = {ware.region, group_of(ware.region)}
         return [
-            one
-            for one in (*embedded_prices(), *self.entered)
-            if one.region in regions and _ware(one)[:3] == ware[:3]
+            price
+            for price in (*embedded_prices(), *self.entered)
+            if price.region in regions and _ware(price)[:3] == ware[:3]
         ]
 
     def _change(self) -> None:
@@ -157,7 +157,7 @@ class CatalogueUnits(SeamedUnits):
             def adding(price: Price) -> None:
                 nonlocal known
                 if known is None:
-                    known = {one.id for one in unit.prices.list_all()}
+                    known = {price.id for price in unit.prices.list_all()}
                 add(price)
                 if price.id not in known:
                     self._added.append(price)

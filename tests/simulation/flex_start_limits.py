@@ -51,7 +51,7 @@ class FlexStartLimits:
         with units.reading() as unit:
             nodes = unit.nodes.find_many(over).values()
         return sorted(
-            one.id for one in nodes if not one.has_ended and not one.spec.recreate_on_preemption
+            node.id for node in nodes if not node.has_ended and not node.spec.recreate_on_preemption
         )
 
     def check_noticed(self, units: Units) -> None:

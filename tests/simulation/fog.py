@@ -36,16 +36,16 @@ class Fog:
 
     def check(self, node: Node, usages: Iterable[Usage]) -> None:
         """No more is called uncertain than nobody could see; raises Violation."""
-        for one in usages:
-            assert one.end is not None
-            assert one.end_lo is not None
+        for usage in usages:
+            assert usage.end is not None
+            assert usage.end_lo is not None
             for what, start, end in (
-                ("start", one.start, one.start_hi),
-                ("end", one.end_lo, one.end),
+                ("start", usage.start, usage.start_hi),
+                ("end", usage.end_lo, usage.end),
             ):
                 clear = (end - start) - self.within(start, end)
                 if clear > LOOKS_SECONDS:
                     raise Violation(
-                        f"{node.id}: the {what} of {one.id} is called uncertain for {end - start}"
+                        f"{node.id}: the {what} of {usage.id} is called uncertain for {end - start}"
                         f" seconds, {clear:.0f} of them without any reason"
                     )

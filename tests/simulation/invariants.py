@@ -124,7 +124,7 @@ class Invariants:
             raise Violation(f"left in the cloud: {left}")
         billed = self.chip_seconds()
         with units.reading() as unit:
-            for node in map(unit.nodes.get, [one.id for one in nodes]):
+            for node in map(unit.nodes.get, [node.id for node in nodes]):
                 if node.state not in ENDED:
                     raise Violation(f"{node.id} never came to its end")
                 _check_books(

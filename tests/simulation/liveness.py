@@ -49,7 +49,7 @@ class Liveness:
         """What was asked for and is not so, though it could be: neither the cloud's own queue nor a
         limit that the cloud has named is in the way."""
         with self.units.reading() as unit:
-            known = unit.nodes.find_many([one.id for one in nodes]).values()
+            known = unit.nodes.find_many([node.id for node in nodes]).values()
         return sorted(
             f"{node.id} is to be {node.asked} and is {node.state} ({node.last_error})"
             for node in known
@@ -76,7 +76,9 @@ class Liveness:
     def _judge(self, verb: str, name: str, owner: str, uid: int) -> None:
         with self.units.reading() as unit:
             node = unit.nodes.find_many([owner]).get(owner)
-        if node is None or name not in {place_of(node, one).path for one in slice_numbers(node)}:
+        if node is None or name not in {
+            place_of(node, number).path for number in slice_numbers(node)
+        }:
             return  # what is not in the books, or is of an earlier attempt
         if not self._has_reason(verb, node, uid) and not self._is_news(name, node, uid):
             self.truth.wrong(

@@ -44,10 +44,10 @@ class Orphans:
 
     def let_go(self) -> None:
         """Have those that nobody adopted deleted."""
-        for one in self.orphans.list_all(kind=OrphanKind.OURS):
-            if one.orphan.shown.labels.get("castaway"):
-                self._wanted_gone.add(one.orphan.shown.path)
-                self.orphans.delete(one.orphan.id, confirm=one.orphan.shown.path)
+        for orphan in self.orphans.list_all(kind=OrphanKind.OURS):
+            if orphan.orphan.shown.labels.get("castaway"):
+                self._wanted_gone.add(orphan.orphan.shown.path)
+                self.orphans.delete(orphan.orphan.id, confirm=orphan.orphan.shown.path)
 
     def _wash_up(self, number: int) -> None:
         node = {
@@ -78,12 +78,12 @@ class Orphans:
         from then on all is to go."""
         if self.weather.fair:
             return
-        for one in self.orphans.list_all(kind=OrphanKind.OURS):
-            shown = one.orphan.shown
+        for orphan in self.orphans.list_all(kind=OrphanKind.OURS):
+            shown = orphan.orphan.shown
             if shown.labels.get("castaway") != "welcome":
                 continue
             with suppress(StewardError):  # not READY, or gone: later, or never
-                node = self.orphans.adopt(one.orphan.id, Adopter())
+                node = self.orphans.adopt(orphan.orphan.id, Adopter())
                 self.truth.adopted(int(shown.uid), node.id, self.agenda.seconds())
                 self.adopted.append(node)
         self.agenda.after(self.luck.uniform(1, 2) * LOOK_AGAIN_SECONDS, self._find)

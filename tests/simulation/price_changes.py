@@ -87,9 +87,9 @@ class PriceChanges:
         with self._audit() as audit:
             if any(usage.dirty for usage in audit.unit.usage.iter_overlapping(0, 2**40)):
                 return  # it is known that something is still to be posted
-            for one in self.buyer.standing:
-                until = audit.unit.usage.get_purchase(one.id).posted_until
-                audit.check_reservation(one, nodes, until)
+            for purchase in self.buyer.standing:
+                until = audit.unit.usage.get_purchase(purchase.id).posted_until
+                audit.check_reservation(purchase, nodes, until)
         self._looked_at = floor_to(now, HOUR)
         self._told()
 
@@ -103,13 +103,13 @@ class PriceChanges:
                 self._check_node(node, audit.rows.of(node.id))
                 audit.check_teams(node, self.teams[node.id])
                 audit.check_replay(audit.unit.usage.list_by_node(node.id), book)
-            for one in self.buyer.written:
-                audit.check_replay([audit.unit.usage.get_purchase(one.id)], book)
-                audit.check_owner(one)
-                if one.id in self.buyer.withdrawn:
-                    audit.check_withdrawn(one, nodes)
+            for purchase in self.buyer.written:
+                audit.check_replay([audit.unit.usage.get_purchase(purchase.id)], book)
+                audit.check_owner(purchase)
+                if purchase.id in self.buyer.withdrawn:
+                    audit.check_withdrawn(purchase, nodes)
                 else:
-                    self._check_posted(audit, one, nodes)
+                    self._check_posted(audit, purchase, nodes)
         told = self._told()
         with self.units() as unit:
             unit.costs.rebuild()
@@ -151,7 +151,7 @@ class PriceChanges:
 
     def _told(self) -> object:
         """What reports say: the same by rollup as by usage."""
-        first = min([self.began, *(one.start for one in self.buyer.written)])
+        first = min([self.began, *(purchase.start for purchase in self.buyer.written)])
         window = f"{to_rfc3339(floor_to(first, DAY))},2100-01-01T00:00:00Z"
         by_rollup = self._sums(CostQuestion(window, EVERYTHING))
         by_usage = self._sums(CostQuestion(window, EVERYTHING, tz="Asia/Kolkata"))

@@ -83,7 +83,9 @@ class ReferenceLedger:
     def dearest(self, ware: Ware, at: int) -> int | None:
         """The highest price that a list has for it from an instant on; None where none has one
         then."""
-        later = [one.effective_from for one in self._lists[ware.what] if one.effective_from > at]
+        later = [
+            listed.effective_from for listed in self._lists[ware.what] if listed.effective_from > at
+        ]
         now = self._listed(ware, at)
         if now is None:
             return None
@@ -91,17 +93,19 @@ class ReferenceLedger:
 
     def _shifts(self, usage: Usage, generation: str) -> Iterator[tuple[int, int]]:
         """An interval, cut where a reservation begins or ends."""
-        here = (one for one in self._standing if one.generation == generation)
-        return _cut(usage.start, _end(usage), [at for one in here for at in (one.start, one.end)])
+        here = (span for span in self._standing if span.generation == generation)
+        return _cut(
+            usage.start, _end(usage), [at for span in here for at in (span.start, span.end)]
+        )
 
     def _taken_from(self, node: Node, usage: Usage, at: int) -> Reservation | None:
         """The one that a node is taken from: the one it names, or of any the first that began."""
         serving = [
-            one
-            for one in self._standing
-            if (one.zone, one.generation) == (usage.zone, usage.sku.generation)
-            and one.start <= at < one.end
-            and node.spec.reservation in ("", one.name)
+            span
+            for span in self._standing
+            if (span.zone, span.generation) == (usage.zone, usage.sku.generation)
+            and span.start <= at < span.end
+            and node.spec.reservation in ("", span.name)
         ]
         return min(serving, key=lambda one: (one.start, one.name), default=None)
 
@@ -136,22 +140,22 @@ class ReferenceLedger:
 def worth(stretches: Iterable[Stretch], units: int, until: int = 2**40) -> Fraction:
     """The exact nano-dollars for so many chips, or machines, up to an instant."""
     total = sum(
-        max(0, min(one.end, until) - one.start) * one.nanos
-        for one in stretches
-        if one.nanos is not None
+        max(0, min(stretch.end, until) - stretch.start) * stretch.nanos
+        for stretch in stretches
+        if stretch.nanos is not None
     )
     return Fraction(units * total, HOUR)
 
 
 def seconds(stretches: Iterable[Stretch], *, priced: bool) -> int:
     """The seconds whose price is known, or is not."""
-    return sum(one.seconds for one in stretches if (one.nanos is not None) is priced)
+    return sum(stretch.seconds for stretch in stretches if (stretch.nanos is not None) is priced)
 
 
 def within(stretches: Sequence[Stretch], start: int, end: int) -> list[Stretch]:
     """The parts of them that lie in [start, end)."""
     cut = (s._replace(start=max(s.start, start), end=min(s.end, end)) for s in stretches)
-    return [one for one in cut if one.start < one.end]
+    return [span for span in cut if span.start < span.end]
 
 
 def _cut(start: int, end: int, instants: Iterable[int]) -> Iterator[tuple[int, int]]:

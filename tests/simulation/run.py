@@ -94,7 +94,7 @@ REST_HOURS = 3
 JOB_HOURS = 4
 """How long jobs may take to end once nothing goes wrong any more: the longest of them, again after
 lost hardware, after others on the same node."""
-WISH_HOURS = 2
+REQUEST_HOURS = 2
 """How long it may take until each node is what was asked for, once nothing is in the way: the
 longest back-off, and what learns of a quota."""
 RESERVED_SHARE = 0.7
@@ -297,13 +297,13 @@ class Run:
     def _let_requests_come_true(self) -> None:
         """Raises Violation for one that does not, although nothing is in its way any more."""
         unmet: list[str] = []
-        for _ in range(WISH_HOURS * 12):
+        for _ in range(REQUEST_HOURS * 12):
             named = self.weather.named_a_quota or self.squalls.named_a_quota
             unmet = self.liveness.unmet(self.nodes, named_a_quota=named)
             if not unmet:
                 return
             self.agenda.pass_(300)
-        raise Violation(f"in {WISH_HOURS} hours of fair weather, {unmet[0]}")
+        raise Violation(f"in {REQUEST_HOURS} hours of fair weather, {unmet[0]}")
 
     def _come_to_rest(self) -> None:
         self.weather.clear_up()

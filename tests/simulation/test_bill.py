@@ -115,7 +115,7 @@ def fleet(tmp_path_factory):
 
 
 def without(rows, name):
-    return [one for one in rows if one["resource"]["name"] != name]
+    return [row for row in rows if row["resource"]["name"] != name]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def bill(fleet):
     rows = fleet.exported()
     return SimpleNamespace(
         ours=without(rows, "somebodys"),
-        leaked=[one for one in rows if one["resource"]["name"] == "somebodys"],
+        leaked=[row for row in rows if row["resource"]["name"] == "somebodys"],
     )
 
 
@@ -158,9 +158,9 @@ def test_what_was_made_and_went_unseen_is_a_leak_too(fleet, bill):
 @pytest.mark.deep
 def test_a_missing_hour_and_a_missing_node_are_not_on_the_bill(fleet, bill):
     name = bill.ours[0]["resource"]["name"]
-    of_first = [one for one in bill.ours if one["resource"]["name"] == name]
+    of_first = [line for line in bill.ours if line["resource"]["name"] == name]
     for gone in ([of_first[1]], of_first):
-        kept = [one for one in bill.ours if one not in gone]
+        kept = [line for line in bill.ours if line not in gone]
         outcome, lines = fleet.told(json_lines(kept))
         missing = [line for line in lines if line.verdict is not Verdict.MATCHED]
         assert [line.verdict for line in missing] == [Verdict.NODE_WITHOUT_BILL] * len(gone)
@@ -194,9 +194,9 @@ def test_what_is_written_twice_elsewhere_or_in_another_order_changes_nothing(fle
 
 def test_a_bill_of_today_is_pending_where_it_is_not_complete(fleet, bill):
     today = [
-        one | {"export_time": bill.ours[-1]["usage_end_time"]}
-        for one in bill.ours[1:]
-        for one in bill.ours[1:]
+        line | {"export_time": bill.ours[-1]["usage_end_time"]}
+        for line in bill.ours[1:]
+        for line in bill.ours[1:]
     ]
     _, lines = fleet.told(json_lines(today))
     others = [line.verdict for line in lines if line.verdict is not Verdict.MATCHED]

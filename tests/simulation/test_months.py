@@ -140,11 +140,11 @@ def test_what_a_reservation_was_used_for_and_what_nobody_used_is_the_whole_of_it
     assert total((*used, *unused), "amount") == chip_seconds * price // HOUR
     said = [explained(client, line) for line in unused if line["kind"] == "usage"]
     reserved = "16 chips x 3,600 s = 57,600 chip-seconds reserved, of which "
-    assert all(reserved in one for one in said)
-    assert sum(f"{reserved}no node used any" in one for one in said) > len(said) / 2
+    assert all(reserved in line for line in said)
+    assert sum(f"{reserved}no node used any" in line for line in said) > len(said) / 2
     partly = f"{reserved}nodes used 28,800, so that 28,800 were not used"
-    assert sum(partly in one for one in said) == 40
-    assert all("it was bought from " in one for one in said)
+    assert sum(partly in line for line in said) == 40
+    assert all("it was bought from " in line for line in said)
     assert all("it ran in the reservation block" in explained(client, line) for line in used)
 
 
@@ -167,7 +167,7 @@ def test_the_machine_of_a_legacy_node_is_a_line_of_its_own_down_to_its_price(mon
 def ledgers(client, month):
     """Every line of every node and reservation."""
     paths = [f"/v1/nodes/{node.id}" for node in month.nodes.values()]
-    paths += [f"/v1/reservations/{one.id}" for one in month.reservations.values()]
+    paths += [f"/v1/reservations/{reservation.id}" for reservation in month.reservations.values()]
     return [line for path in paths for line in lines_of(client, path)]
 
 

@@ -132,7 +132,7 @@ def test_what_we_do_not_know_of_is_listed_within_one_inventory_period(house):
     assert answer_message(house.world, METHODS["CreateNode"], asked).error is None
     house.agenda.pass_(INVENTORY_SECONDS + SLACK)
     listed = house.orphans.list_all()
-    assert [one.orphan.shown.path.rpartition("/")[2] for one in listed] == ["stranger"]
+    assert [node.orphan.shown.path.rpartition("/")[2] for node in listed] == ["stranger"]
 
 
 def test_a_preempted_node_is_asked_for_anew_as_soon_as_it_is_out_of_the_way(house):

@@ -63,7 +63,10 @@ def entry(usage: Usage, hour: int = NOON, price_id: str = "test/0", **changes: A
 def posted(units: Units, usage: Usage, entries: Sequence[LedgerEntry]) -> None:
     """These lines in the ledger, and in the rollup."""
     with units() as unit:
-        whose = {one.since: one for one in unit.attributions.list_by_node(usage.node_id)}
+        whose = {
+            attribution.since: attribution
+            for attribution in unit.attributions.list_by_node(usage.node_id)
+        }
         unit.ledger.post(entries, usage, whose, NOON)
         unit.costs.add(entries, usage, whose)
 

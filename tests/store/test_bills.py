@@ -106,8 +106,8 @@ def test_every_verdict_is_found_in_one_bill(service, units):
     good, phantom, dear = ran(units, "good"), ran(units, "phantom"), ran(units, "dear")
     new = ran(units, "new", hours=1, start=NOON - 10 * HOUR)
     with units() as unit:
-        for one in (good, phantom):
-            look = Observation(one.id, "7001", "READY", None, START + 60, START + 60, "inventory")
+        for bill in (good, phantom):
+            look = Observation(bill.id, "7001", "READY", None, START + 60, START + 60, "inventory")
             unit.observations.add(look)
         unit.orphans.add(orphan(kind=OrphanKind.STRANGER, shown=shown("somebodys")))
     rows = [
@@ -247,7 +247,7 @@ def test_what_was_never_finished_is_cleared_away_and_never_shown(service, units,
     done = reconciled(service, json_lines(hours_of()))
     with units() as unit:
         unit.bills.add(replace(done.bill, id="half", finished_at=None))
-    assert [one.bill.id for one in service.list_newest(10)] == [done.bill.id]
+    assert [bill.bill.id for bill in service.list_newest(10)] == [done.bill.id]
     with pytest.raises(NotFound):
         service.get_outcome("half")
     clock.pass_(7 * HOUR)
@@ -280,7 +280,7 @@ def test_order_and_duplicates_of_rows_never_change_the_result(service, one_ran, 
         hours_of(name, hours=1, start=START + at * HOUR, cost=cost, export_time=time_of(when))[0]
         for name, at, cost, when in rows
     ]
-    mixed = content + [one for one in content if luck.random() < 0.5]
+    mixed = content + [bill for bill in content if luck.random() < 0.5]
     luck.shuffle(mixed)
     written = json_lines if lines else detailed_csv
     straight = result(service, reconciled(service, written(content)))

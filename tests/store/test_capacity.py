@@ -20,10 +20,10 @@ def written(units, *attempts):
     """These attempts in the database, all of one node."""
     node, numbers = stored(units), count(1)
     with units() as unit:
-        for one in attempts:
+        for attempt in attempts:
             number = next(numbers)
             unit.placements.add(
-                replace(one, node_id=node.id, attempt=number, cloud_id=f"c-{number}")
+                replace(attempt, node_id=node.id, attempt=number, cloud_id=f"c-{number}")
             )
 
 
@@ -102,9 +102,9 @@ def test_every_column_of_the_key_can_be_asked_for(units):
         attempt(key=THERE),
     )
     assert len(tried(units)) == 4
-    assert [one.key for one in tried(units, zone="us-east5-a")] == [THERE]
-    assert [one.key for one in tried(units, generation="v6e")] == [THERE]
-    assert [one.key for one in tried(units, accelerator_type="v6e-8")] == [THERE]
-    assert [one.project for one in tried(units, project="other")] == ["other"]
-    assert [one.key.model for one in tried(units, model="on_demand")] == ["on_demand"]
+    assert [place.key for place in tried(units, zone="us-east5-a")] == [THERE]
+    assert [place.key for place in tried(units, generation="v6e")] == [THERE]
+    assert [place.key for place in tried(units, accelerator_type="v6e-8")] == [THERE]
+    assert [place.project for place in tried(units, project="other")] == ["other"]
+    assert [place.key.model for place in tried(units, model="on_demand")] == ["on_demand"]
     assert tried(units, zone="nowhere") == []

@@ -60,8 +60,8 @@ def test_a_charge_says_what_the_ledger_says_and_what_it_is_about(units):
 def test_a_charge_is_in_the_window_that_it_begins_in(units):
     usage = ran(units, stored(units))
     posted(units, usage, hours(usage, NOON, NOON + HOUR, NOON + 2 * HOUR))
-    assert [one.start for one in billed(units, NOON, NOON + 2 * HOUR)] == [NOON, NOON + HOUR]
-    assert [one.start for one in billed(units, NOON + 1, NOON + HOUR + 1)] == [NOON + HOUR]
+    assert [charge.start for charge in billed(units, NOON, NOON + 2 * HOUR)] == [NOON, NOON + HOUR]
+    assert [charge.start for charge in billed(units, NOON + 1, NOON + HOUR + 1)] == [NOON + HOUR]
     assert billed(units, NOON + 1, NOON + HOUR) == []
 
 
@@ -85,7 +85,7 @@ def test_charges_come_by_start_and_node_whatever_the_order_of_posting(units):
     first, second = sorted((stored(units), stored(units)), key=lambda node: node.id)
     for node, start in ((second, NOON + HOUR), (second, NOON), (first, NOON + HOUR), (first, NOON)):
         posted(units, usage := ran(units, node, end=NOON), hours(usage, start))
-    found = [(one.start, one.resource.name) for one in billed(units)]
+    found = [(charge.start, charge.resource.name) for charge in billed(units)]
     assert found == [
         (NOON, first.name),
         (NOON, second.name),
@@ -100,14 +100,14 @@ def test_of_lines_that_begin_at_once_the_first_that_was_posted_comes_first(units
     for number in (2, 0, 1):
         usage = ran(units, node, id=f"u-{2 - number}", slice=number)
         posted(units, usage, [entry(usage)])
-    names = [one.resource.name for one in billed(units)]
+    names = [charge.resource.name for charge in billed(units)]
     assert names == [f"{node.name}-2", f"{node.name}-0", f"{node.name}-1"]
 
 
 def test_adjustments_are_numbered_and_the_number_is_no_surrogate(units):
     usage = ran(units, stored(units))
     posted(units, usage, [entry(usage), entry(usage, number=1, chip_seconds=-8, amount=-5)])
-    found = {one.number: one.amount for one in billed(units)}
+    found = {charge.number: charge.amount for charge in billed(units)}
     assert found == {0: 9_600_000_000, 1: -5}
 
 
@@ -119,7 +119,7 @@ def test_each_segment_of_an_attribution_has_tags_of_its_own(units):
     usage = ran(units, node)
     slot = LedgerSlot(NOON, "test/0", NOON + 1_800, 1_200_000_000)
     posted(units, usage, [entry(usage), entry(usage, slot=slot, charge_start=NOON + 1_800)])
-    assert [json.loads(one.tags) for one in billed(units)] == [
+    assert [json.loads(charge.tags) for charge in billed(units)] == [
         {"team": "vision", "user": "ada"},
         {"job": "j-1", "team": "nlp", "user": "bob"},
     ]
@@ -129,7 +129,7 @@ def test_a_slice_has_a_name_of_its_own(units):
     node = stored(units, cloud_id="pod", slices=2, chips=16)
     for number in (0, 1):
         posted(units, usage := ran(units, node, slice=number), [entry(usage)])
-    found = sorted((one.resource.name, one.resource.path[-5:]) for one in billed(units))
+    found = sorted((charge.resource.name, charge.resource.path[-5:]) for charge in billed(units))
     assert found == [(f"{node.name}-0", "pod-0"), (f"{node.name}-1", "pod-1")]
 
 
@@ -143,7 +143,7 @@ def test_a_node_that_was_placed_anew_is_called_what_it_was_called_then(units):
         with units() as unit:
             usage = unit.usage.save(usage)
         posted(units, usage, [entry(usage, charge_start=start, charge_end=start + 60)])
-    assert [one.resource.path.rpartition("/")[2] for one in billed(units)] == ["n-1", "n-2"]
+    assert [charge.resource.path.rpartition("/")[2] for charge in billed(units)] == ["n-1", "n-2"]
 
 
 def placement(node, attempt, zone, started_at):
@@ -200,8 +200,10 @@ def test_what_ran_in_a_reservation_is_told_of_by_the_ledger_and_else_by_the_requ
         unit.prices.add(factories.price(900_000_000, id="manual/1", model="reserved"))
     metered(units, clock)
     path = "projects/lab/locations/us-west4-a/reservations/march"
-    found = [one for one in billed(units) if one.resource.kind is ChargeKind.TPU_VM]
-    assert [(one.resource.name, one.start - over, one.resource.reservation) for one in found] == [
+    found = [charge for charge in billed(units) if charge.resource.kind is ChargeKind.TPU_VM]
+    assert [
+        (charge.resource.name, charge.start - over, charge.resource.reservation) for charge in found
+    ] == [
         ("a", -HOUR, path),
         ("b", -HOUR, path),
         ("b", 0, "march"),
@@ -229,4 +231,4 @@ def test_a_stream_is_the_same_in_whatever_chunks_it_is_read(units, clock, monkey
     monkeypatch.setattr(store, "CHUNK", 2)
     monkeypatch.setattr(store, "_KEPT", kept)
     assert billed(units) == whole
-    assert {one.resource.kind for one in whole} == set(ChargeKind) - {ChargeKind.COMMITMENT}
+    assert {charge.resource.kind for charge in whole} == set(ChargeKind) - {ChargeKind.COMMITMENT}

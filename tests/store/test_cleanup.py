@@ -122,15 +122,15 @@ def test_the_course_of_a_node_that_ended_can_still_be_read(units, node):
 def test_one_stale_course_of_many_writes_none(units):
     nodes = [factories.node(name=f"n{number}") for number in range(3)]
     with units() as unit:
-        for one in nodes:
-            unit.nodes.add(one)
-        saved = list(unit.idle_courses.save(watched(one) for one in nodes))
+        for node in nodes:
+            unit.nodes.add(node)
+        saved = list(unit.idle_courses.save(watched(node) for node in nodes))
         unit.idle_courses.save(saved[:1])
     with pytest.raises(StaleVersion), units() as unit:
         unit.idle_courses.save(saved)
     with units.reading() as unit:
         found = unit.idle_courses.find_by_project(nodes[0].spec.project, {})
-        assert [found[one.id].course.version for one in nodes] == [2, 1, 1]
+        assert [found[node.id].course.version for node in nodes] == [2, 1, 1]
     with pytest.raises(StaleVersion), units() as unit:
         unit.idle_courses.save([watched(nodes[1])])
 

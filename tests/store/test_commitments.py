@@ -66,4 +66,4 @@ def test_usage_that_may_be_covered_is_on_demand_of_the_generation_and_in_the_win
     interval(NOON, NOON + HOUR, start_evidence=Evidence.PURCHASE)
     with units.reading() as unit:
         found = unit.usage.list_on_demand(NOON, NOON + HOUR, ["v5e"])
-    assert {one.id for one in found} == within
+    assert {commitment.id for commitment in found} == within

@@ -99,9 +99,9 @@ def test_nobody_else_can_read_a_new_sqlite_file_or_what_lies_beside_it(tmp_path)
 
 def test_a_sqlite_file_that_others_could_read_is_closed_to_them(tmp_path):
     file, beside = tmp_path / "steward.db", tmp_path / "steward.db-wal"
-    for one in (file, beside):
-        one.touch()
-        one.chmod(0o644)
+    for path in (file, beside):
+        path.touch()
+        path.chmod(0o644)
     make_engine(f"sqlite:///{file}").dispose()
     assert (_mode(file), _mode(beside)) == (0o600, 0o600)
 

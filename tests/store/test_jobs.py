@@ -62,7 +62,9 @@ def test_the_attempts_of_several_jobs_are_found_by_job(units, node):
             unit.jobs.add_attempt(attempt)
         found = unit.jobs.list_attempts_of([jobs[1].id, jobs[2].id])
         assert set(found) == {jobs[1].id}
-        assert {one.id for one in found[jobs[1].id]} == {one.id for one in tried[2:]}
+        assert {attempt.id for attempt in found[jobs[1].id]} == {
+            attempt.id for attempt in tried[2:]
+        }
         assert unit.jobs.list_attempts_of([]) == {}
 
 
@@ -127,10 +129,10 @@ def test_jobs_are_found_by_each_node_that_they_ran_on(units, node):
             unit.jobs.add(job, None)
         unit.jobs.add_attempt(an_attempt(moved, node, released_at=NOON + 9, generation=7))
         unit.jobs.add_attempt(an_attempt(moved, later, number=2))
-        assert [one.id for one in unit.jobs.list_page(JobFilter(node_id=node.id), "", 9)] == [
+        assert [job.id for job in unit.jobs.list_page(JobFilter(node_id=node.id), "", 9)] == [
             moved.id
         ]
         found = unit.jobs.list_page(JobFilter(node_id=later.id), "", 9)
-        assert {one.id for one in found} == {moved.id, other.id}
+        assert {attempt.id for attempt in found} == {moved.id, other.id}
         assert unit.jobs.last_generation(node.id) == 7
         assert unit.jobs.last_generation("nobody") == 0

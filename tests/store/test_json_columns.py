@@ -12,11 +12,11 @@ from service.store.json_columns import loads
 
 sys.setswitchinterval(1e-6)
 for number in range(60):
-    part = make_dataclass(f"Part{number}", [(f"a{one}", int) for one in range(8)])
-    whole = make_dataclass(f"Whole{number}", [(f"b{one}", part) for one in range(8)])
+    part = make_dataclass(f"Part{number}", [(f"a{letter}", int) for letter in range(8)])
+    whole = make_dataclass(f"Whole{number}", [(f"b{letter}", part) for letter in range(8)])
     document = "{%s}" % ",".join(
-        '"b%d":{%s}' % (one, ",".join('"a%d":%d' % (two, two) for two in range(8)))
-        for one in range(8)
+        '"b%d":{%s}' % (outer, ",".join('"a%d":%d' % (inner, inner) for inner in range(8)))
+        for outer in range(8)
     )
     gate, found = threading.Barrier(8), []
 
@@ -29,7 +29,7 @@ for number in range(60):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8 and all(one.b7.a7 == 7 for one in found)
+    assert len(found) == 8 and all(whole.b7.a7 == 7 for whole in found)
 """
 
 

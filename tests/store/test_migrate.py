@@ -223,7 +223,11 @@ def test_what_was_written_is_not_replaced_either(engine, units, table, changed):
         "prices",
         "reservations",
     )  # whose ids are no numbers of rows
-    names = [one.name for one in columns if not (numbered and one.primary_key and one.name == "id")]
+    names = [
+        column.name
+        for column in columns
+        if not (numbered and column.primary_key and column.name == "id")
+    ]
     names = ["rowid", *names]
     values = [f"{name} + 9" if name == changed else name for name in names]
     statement = (

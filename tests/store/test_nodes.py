@@ -109,7 +109,7 @@ def test_several_nodes_are_woken_in_the_order_of_their_ids(units, engine):
             other.nodes.lock(high.id)  # raises StoreUnavailable after some seconds if it is held
     waking.join(10)
     with units.reading() as unit:
-        assert {one.next_try_at for one in unit.nodes.find_many([low.id, high.id]).values()} == {
+        assert {node.next_try_at for node in unit.nodes.find_many([low.id, high.id]).values()} == {
             NOON
         }
 
@@ -273,7 +273,7 @@ def test_failing_deletions_are_found_in_the_database_by_the_same_rule(units):
     expected = {node.id for node in nodes if find_deletion_failure(node) is not None}
     with units.reading() as unit:
         found = unit.fleet.list_failing_deletions()
-    assert {one.node_id for one in found} == expected
+    assert {node.node_id for node in found} == expected
     assert 0 < len(expected) < len(nodes)
 
 

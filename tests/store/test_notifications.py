@@ -65,8 +65,12 @@ def test_old_messages_of_the_same_subject_are_forgotten_once_they_are_done(units
         unit.notifications.add(message(id="waiting", created_at=NOON - 91 * DAY))
         unit.notifications.add(message(id="new"))
     with units.reading() as unit:
-        of_one = [one.id for one in unit.notifications.list_newest("n-1", 9, About.NODE)]
-        of_another = [one.id for one in unit.notifications.list_newest("n-2", 9, About.NODE)]
+        of_one = [
+            notification.id for notification in unit.notifications.list_newest("n-1", 9, About.NODE)
+        ]
+        of_another = [
+            notification.id for notification in unit.notifications.list_newest("n-2", 9, About.NODE)
+        ]
     assert of_one == ["new", "waiting"]
     assert of_another == ["another"]
 
@@ -80,20 +84,23 @@ def test_a_budget_that_goes_takes_its_own_messages_and_no_others(units):
             unit.notifications.add(one)
         unit.budgets.delete(budget)
     with units.reading() as unit:
-        left = {one.id for one in unit.notifications.list_due(NOON, 9)}
+        left = {notification.id for notification in unit.notifications.list_due(NOON, 9)}
     assert left == {About.NODE, About.PROJECT}
 
 
 def test_the_alerts_of_several_budgets_are_read_at_once(units):
     first, second, quiet, other = (factories.budget(id=f"b-{n}", name=f"b-{n}") for n in range(4))
     with units() as unit:
-        for one in (first, second, quiet, other):
-            unit.budgets.add(one)
+        for notification in (first, second, quiet, other):
+            unit.budgets.add(notification)
         for one, kind in ((first, "actual:80"), (first, "exceeded"), (second, "exceeded")):
             unit.alerts.save(one.id, Alert(kind, NOON, NOON if one is first else None))
         unit.alerts.save(other.id, Alert("exceeded", NOON, NOON))
     with units.reading() as unit:
         found = unit.alerts.find_by_budgets([first.id, second.id, quiet.id])
-        assert found == {one.id: unit.alerts.find_by_budget(one.id) for one in (first, second)}
+        assert found == {
+            notification.id: unit.alerts.find_by_budget(notification.id)
+            for notification in (first, second)
+        }
         assert list(found[first.id]) == ["actual:80", "exceeded"]
         assert unit.alerts.find_by_budgets([]) == {}

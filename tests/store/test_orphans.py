@@ -32,8 +32,8 @@ FULL = {
 
 def kept(units, *some):
     with units() as unit:
-        for one in some:
-            unit.orphans.add(one)
+        for stored in some:
+            unit.orphans.add(stored)
 
 
 @pytest.mark.parametrize("changes", [{}, FULL, {"shown": shown(queued=True, nodes=("a", "b"))}])
@@ -110,7 +110,7 @@ def test_what_has_been_gone_for_long_is_forgotten(units):
     with units() as unit:
         unit.orphans.delete_gone(PROJECT, NOON)
     with units.reading() as unit:
-        left = {one.shown.place.cloud_id for one in unit.orphans.list_known(PROJECT)}
+        left = {orphan.shown.place.cloud_id for orphan in unit.orphans.list_known(PROJECT)}
     assert left == {"b", "c"}
 
 
@@ -165,7 +165,7 @@ def test_names_of_another_project_say_nothing(units):
 def test_a_thousand_names_can_be_asked_about(units):
     node = stored(units, attempt=1, cloud_id="n-999", sent_at=NOON)
     found = attempts(units, *(f"n-{number}" for number in range(1_200)))
-    assert {one.node_id for one in found} == {node.id}
+    assert {orphan.node_id for orphan in found} == {node.id}
 
 
 def test_those_that_cost_the_same_are_counted_without_being_read_one_by_one(units):
@@ -181,11 +181,13 @@ def test_those_that_cost_the_same_are_counted_without_being_read_one_by_one(unit
     )
     with units.reading() as unit:
         found = unit.orphans.count_alike([PROJECT])
-    keys = {(one.kind, one.shown.place.zone, one.shown.provisioning_model) for one in found}
+    keys = {
+        (orphan.kind, orphan.shown.place.zone, orphan.shown.provisioning_model) for orphan in found
+    }
     assert keys == {
         (OrphanKind.OURS, ZONE, "on_demand"),
         (OrphanKind.OURS, "us-east5-a", "on_demand"),
         (OrphanKind.STRANGER, ZONE, "on_demand"),
         (OrphanKind.OURS, ZONE, "spot"),
     }
-    assert sorted(one.number for one in found) == [1, 1, 1, 3]
+    assert sorted(orphan.number for orphan in found) == [1, 1, 1, 3]

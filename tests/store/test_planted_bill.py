@@ -101,7 +101,7 @@ def told_apart(service: ReconciliationService, outcome: Reconciliation) -> Found
     at |= {(_name(line, lines), (line.hour - START) // HOUR): line for line in lines}
     of = {node: [line for line in lines if _name(line, lines) == node] for node in NODES}
     credited, unknown, euro = at["n4", 0], at["n6", 8], [at["n5", 30], at["n5", 31]]
-    old = next((one for one in bill.invoices if one.month == "2026-10"), None)
+    old = next((invoice for invoice in bill.invoices if invoice.month == "2026-10"), None)
     return {
         "price drift": [_said(at["n0", 3])],
         "seconds drift": [_said(at["n0", 5])],
@@ -136,12 +136,12 @@ def told_apart(service: ReconciliationService, outcome: Reconciliation) -> Found
         ),
         "an unknown SKU at our amount": (_said(unknown), unknown.reason),
         "two invoice months": (
-            sorted({one.month for one in bill.invoices}),
+            sorted({invoice.month for invoice in bill.invoices}),
             old.total.rows if old else 0,
             old.total.cost if old else 0,
         ),
         "a later file of the month": (
-            sum(one.again for one in bill.joined),
+            sum(joined.again for joined in bill.joined),
             _verdicts(of["n8"]),
             at["n9", 2].variance,
         ),
@@ -163,23 +163,23 @@ def _verdicts(lines: Any) -> dict[Verdict, int]:
 
 def _name(line: Comparison, lines: Sequence[Comparison]) -> str:
     """Its name on the bill; of an hour that is not on it, that of the other hours of its node."""
-    named = [line, *(one for one in lines if line.node_id and one.node_id == line.node_id)]
-    return next((one.resource.rpartition("/")[2] for one in named if one.resource), "")
+    named = [line, *(other for other in lines if line.node_id and other.node_id == line.node_id)]
+    return next((row.resource.rpartition("/")[2] for row in named if row.resource), "")
 
 
 def in_csv(rows: Sequence[Row]) -> bytes:
     """A CSV file has the same columns in each row."""
-    cells = [flat(one) for one in rows]
-    columns = {name: "" for one in cells for name in one}
-    return csv_of([columns | one for one in cells])
+    cells = [flat(row) for row in rows]
+    columns = {name: "" for cell in cells for name in cell}
+    return csv_of([columns | cell for cell in cells])
 
 
 def different(rows: Sequence[Row]) -> list[Row]:
     """Rows without those that are written twice: but for taxes, equal rows are one row."""
     found: list[Row] = []
-    for one in rows:
-        if one["cost_type"] == "tax" or one not in found:
-            found.append(one)
+    for row in rows:
+        if row["cost_type"] == "tax" or row not in found:
+            found.append(row)
     return found
 
 
@@ -198,7 +198,7 @@ def test_each_planted_difference_is_told_apart(service, written):
 @pytest.mark.deep
 def test_every_invoice_adds_up_to_the_nano_dollar(service):
     bill = sent(service).bill
-    shown = {(one.month, one.currency): one for one in bill.invoices}
+    shown = {(invoice.month, invoice.currency): invoice for invoice in bill.invoices}
     wanted = owed(different([*first_file(), *later_file()]))
     assert shown.keys() == wanted.keys()
     for key, one in shown.items():
@@ -209,7 +209,9 @@ def test_every_invoice_adds_up_to_the_nano_dollar(service):
         assert sum(part.cost + part.credits for part in one.parts) == owes.dollars
         assert sum(parse_usd(part.local_total) for part in one.parts) == owes.local
         assert all(part.reason for part in one.parts if part.name not in set(Verdict))
-    compared = [part for one in bill.invoices for part in one.parts if part.name in set(Verdict)]
+    compared = [
+        part for invoice in bill.invoices for part in invoice.parts if part.name in set(Verdict)
+    ]
     total = service.get_outcome(bill.id).headline.total
     assert sum(part.cost for part in compared) == total.billed
     assert sum(part.credits for part in compared) == total.credits
@@ -221,7 +223,7 @@ def test_files_that_come_in_the_other_order_make_the_same_month(service):
     before = told_month(service, straight)
     service.reconcile(io.BytesIO(json_lines(first_file())), name="once more", tolerance=HUNDREDTH)
     crossed = service.reconcile(io.BytesIO(json_lines(first_file()[:40])), name="some of it")
-    assert [one.name for one in crossed.bill.joined] == ["later"]
+    assert [joined.name for joined in crossed.bill.joined] == ["later"]
     assert crossed.bill.joined[0].again == len(different(first_file()[:40]))
     assert told_month(service, crossed) == before
     assert service.get_outcome(straight.bill.id).bill.joined_into == crossed.bill.id
@@ -238,7 +240,7 @@ def test_a_later_file_leaves_other_months_alone(service):
     before = [hour_of("n0", -24 * 150, **{"invoice.month": "202606"})]
     first = service.reconcile(io.BytesIO(json_lines([*before, *long_ago])))
     late = service.reconcile(io.BytesIO(json_lines(later_file())))
-    assert {one.month for one in late.bill.invoices} == {"2026-11"}
+    assert {invoice.month for invoice in late.bill.invoices} == {"2026-11"}
     kept = service.get_outcome(first.bill.id).bill
     assert (kept.periods, kept.joined_into) == (("2026-06", "2026-10"), "")
 
@@ -254,9 +256,9 @@ def _forgetful(monkeypatch):
 
 def forget():
     for module in (bill_row, bill_file):
-        for one in vars(module).values():
-            if hasattr(one, "cache_clear"):
-                one.cache_clear()
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
 
 
 def everything_matches(patch):
@@ -359,7 +361,7 @@ def test_a_file_that_is_sent_alone_joins_no_other_and_is_joined_by_none(service)
     again = service.reconcile(io.BytesIO(json_lines(first_file()[:50])), name="part", alone=True)
     assert again.bill.joined == ()
     joined = service.reconcile(io.BytesIO(json_lines(first_file()[:60])), name="first")
-    assert [one.id for one in joined.bill.joined] == [kept.bill.id]
+    assert [bill.id for bill in joined.bill.joined] == [kept.bill.id]
     assert service.get_outcome(trial.bill.id).bill.joined_into == ""
     lines = service.list_lines(trial.bill.id, (), 0, 10_000)
     assert len(lines) > 0, "its comparisons stay"
@@ -374,7 +376,7 @@ def test_the_same_file_may_be_sent_alone_and_for_good_in_either_order(service):
     meant = send(first_file())
     late = send(later_file())
     assert not meant.known, "a trial is not what was meant"
-    assert [one.id for one in late.bill.joined] == [meant.bill.id]
+    assert [joined.id for joined in late.bill.joined] == [meant.bill.id]
     again = send(later_file(), alone=True)
     assert (again.known, again.bill.joined) == (False, ())
     for rows, how, known in (

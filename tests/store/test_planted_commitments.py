@@ -47,7 +47,7 @@ def sent(service: ReconciliationService, *files: list[Row]) -> Reconciliation:
 def told(outcome: Reconciliation) -> dict[Case, BilledCommitment]:
     """Its commitments by case."""
     found = outcome.bill.commitments or ()
-    return {(f"V{one.generation[1:]}", one.region, one.term): one for one in found}
+    return {(f"V{region.generation[1:]}", region.region, region.term): region for region in found}
 
 
 def is_near(nanos: int | None, exact: Fraction, rounded: int = 2) -> bool:
@@ -117,7 +117,7 @@ def everything_is_covered(patch):
     counted = subject.CommitmentCounter.add
 
     def all_of_it(self, usages):
-        whole = [replace(one, model="CUD", discount=0) for one in usages]
+        whole = [replace(usage, model="CUD", discount=0) for usage in usages]
         counted(self, whole)
 
     patch.setattr(subject.CommitmentCounter, "add", all_of_it)
@@ -243,7 +243,10 @@ def test_a_fee_for_a_continent_is_used_in_each_of_its_regions(service):
     paid = fee("V6e", "us-east5", 3, 16, "100", sku={"id": "C-7", "description": said}, location={})
     bill = [
         paid,
-        *(use("V6e", f"us-{one}", one, 0, 8, ALL, **american) for one in ("east1", "west1")),
+        *(
+            use("V6e", f"us-{region}", region, 0, 8, ALL, **american)
+            for region in ("east1", "west1")
+        ),
     ]
     (one,) = told(sent(service, bill)).values()
     assert (one.region, one.term, one.utilisation) == ("Americas", 3, "100.0000")

@@ -41,7 +41,7 @@ def test_every_price_comes_back_as_it_was_entered(units):
             unit.prices.add(price)
     with units.reading() as unit:
         assert {price.id: price for price in unit.prices.list_all()} == {
-            one.id: one for one in some
+            price.id: price for price in some
         }
 
 

@@ -57,8 +57,8 @@ def sent(units, started_at=NOON, ready_at=None, outcome=Outcome.OPEN, **changes)
 
 def orphaned(units, *some):
     with units() as unit:
-        for one in some:
-            unit.orphans.add(one)
+        for quota in some:
+            unit.orphans.add(quota)
 
 
 def test_a_limit_comes_back_as_it_was_written(units):

@@ -52,7 +52,7 @@ def advised(
 ) -> dict[tuple[str, str], CommitmentAdvice]:
     """What is told, by generation and region."""
     found = service.list_advices(**asked).places
-    return {(one.generation, one.region): one for one in found}
+    return {(term.generation, term.region): term for term in found}
 
 
 def one_year(advice: CommitmentAdvice) -> Recommendation:
@@ -68,8 +68,8 @@ def test_use_on_demand_is_told_by_generation_and_region_and_no_other_use(service
     found = advised(service)
     assert found.keys() == {("v5e", "us-central1"), ("v5e", "us-west4")}
     west = found["v5e", "us-west4"]
-    assert [one.chips for one in west.terms] == [16, 16]
-    assert [one.rates.years for one in west.terms] == [1, 3]
+    assert [term.chips for term in west.terms] == [16, 16]
+    assert [term.rates.years for term in west.terms] == [1, 3]
     assert one_year(found["v5e", "us-central1"]).chips == 8
 
 
@@ -109,7 +109,7 @@ def test_fewer_full_days_than_28_give_no_recommendation(service, units):
     ran(units, TODAY - 20 * DAY - HOUR, None)
     found = service.list_advices()
     assert found.days == 20
-    assert [one.reason for one in found.places[0].terms] == [
+    assert [term.reason for term in found.places[0].terms] == [
         "20 full days of use are known; a recommendation needs 28"
     ] * 2
 

@@ -37,8 +37,8 @@ def attempt(node, number, **changes):
 def test_the_attempts_of_a_node_are_told_in_their_order(units):
     node, other = stored(units), stored(units)
     with units() as unit:
-        for one in (attempt(node, 2), attempt(other, 1), attempt(node, 1)):
-            unit.placements.add(one)
+        for record in (attempt(node, 2), attempt(other, 1), attempt(node, 1)):
+            unit.placements.add(record)
         unit.placements.end_attempt(node.id, 1, Outcome.STOCK_OUT, "no capacity", NOON + 60)
         unit.placements.save_ready(node.id, 2, NOON + 90)
     with units.reading() as unit:
@@ -114,8 +114,8 @@ def test_the_last_attempts_are_those_of_one_project_and_model_as_far_back_as_the
     )
     with units() as unit:
         unit.placements.take_turns("lab")
-        for one in (ours, *others):
-            unit.placements.add(one)
+        for placement in (ours, *others):
+            unit.placements.add(placement)
     with units.reading() as unit:
         assert unit.placements.list_recent("lab", "spot", NOON) == [ours]
 
@@ -129,7 +129,7 @@ def test_of_very_many_attempts_only_the_newest_are_looked_back_upon(units):
             )
     with units.reading() as unit:
         found = unit.placements.list_recent("lab", "spot", NOON)
-    assert [one.attempt for one in found] == list(range(MOST_RECENT))
+    assert [record.attempt for record in found] == list(range(MOST_RECENT))
 
 
 def test_no_two_attempts_may_bear_the_same_name_in_the_cloud(units):
@@ -314,12 +314,12 @@ def test_deletions_that_do_not_end_come_oldest_first_with_how_many_there_are(uni
     over = stored(units, delete_requested_at=NOON - 30)
     stored(units, delete_requested_at=NOON - 40)  # nobody was told of it yet
     with units() as unit:
-        for one in (newer, older):
-            unit.nodes.save(replace(one, **late))
+        for record in (newer, older):
+            unit.nodes.save(replace(record, **late))
         unit.nodes.save(replace(over, **late | {"state": NodeState.DELETED, "ended_at": NOON}))
     with units.reading() as unit:
         number, (first,) = unit.fleet.list_overdue(1)
-        assert [one.node_id for one in unit.fleet.list_overdue(5)[1]] == [older.id, newer.id]
+        assert [record.node_id for record in unit.fleet.list_overdue(5)[1]] == [older.id, newer.id]
         assert unit.fleet.count_overdue() == number == 2
     assert (first.node_id, first.asked_at) == (older.id, NOON - 20)
 
@@ -333,7 +333,7 @@ def test_a_deletion_that_makes_room_is_overdue_as_any_other(units):
     with units.reading() as unit:
         number, found = unit.fleet.list_overdue(5)
         assert unit.fleet.count_overdue() == number == 2
-    assert [(one.node_id, one.asked_at, one.replacing) for one in found] == [
+    assert [(record.node_id, record.asked_at, record.replacing) for record in found] == [
         (making_room.id, NOON - 20, True),
         (asked.id, NOON - 10, False),
     ]

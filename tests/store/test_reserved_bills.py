@@ -63,7 +63,7 @@ def test_our_own_export_read_back_as_a_bill_matches_in_every_line(service, units
     outcome, lines = told(service, text.encode(), tolerance=0)
     assert set(verdicts(outcome)) == {Verdict.MATCHED}
     assert sum(line.charged for line in lines) == sum(line.billed for line in lines)
-    machines = [one for one in read(text) if one["ResourceType"] == "Virtual Machine"]
+    machines = [row for row in read(text) if row["ResourceType"] == "Virtual Machine"]
     counts = outcome.bill.counts
     assert counts.not_tpu == counts.machine_entries == len(machines) == 5
     assert counts.machine_nanos == 5 * MACHINE_HOUR - MACHINE_HOUR // 60

@@ -201,7 +201,7 @@ def test_usage_that_ended_in_doubt_is_found_by_when_it_ended(units):
 
     def found(*windows):
         with units.reading() as unit:
-            return unit.usage.list_ended_in_doubt("lab", [Window(*one) for one in windows])
+            return unit.usage.list_ended_in_doubt("lab", [Window(*window) for window in windows])
 
     assert found((NOON, NOON + 101)) == [doubtful]
     assert found((NOON + 500, NOON + 600), (NOON + 100, NOON + 101)) == [doubtful]
@@ -239,7 +239,7 @@ def test_prices_of_several_generations_lock_usage_in_the_order_of_everybody_else
         repricing.join(PATIENCE)
         with units.reading() as unit:
             assert [
-                one.dirty for node in (first, last) for one in unit.usage.list_by_node(node.id)
+                usage.dirty for node in (first, last) for usage in unit.usage.list_by_node(node.id)
             ] == [
                 True,
                 True,

@@ -78,8 +78,8 @@ class FakeGoogle:
             if self.logging_status == 200:
                 # Cloud Logging adds what the request says to each entry.
                 self.entries += [
-                    {**body, **one, "labels": {**body["labels"], **one["labels"]}}
-                    for one in body.pop("entries")
+                    {**body, **entry, "labels": {**body["labels"], **entry["labels"]}}
+                    for entry in body.pop("entries")
                 ]
         return self.logging_status
 

@@ -96,7 +96,7 @@ def test_what_was_submitted_is_what_the_process_received(supervisor, tmp_path, c
         command, _, environ = written.partition(MARK)
         assert command.split("\0")[:-1] == [*spec.command, *spec.args]
         assert shown["Image"] == spec.image
-        variables = dict(one.split("=", 1) for one in environ.split("\0")[:-1])
+        variables = dict(variable.split("=", 1) for variable in environ.split("\0")[:-1])
         assert variables == task["container"]["env"] | {"STEWARD_WORKER": "0"}
         assert {name: variables[name] for name in spec.env} == dict(spec.env)
 
@@ -109,8 +109,8 @@ def test_what_was_submitted_is_what_the_process_received(supervisor, tmp_path, c
     )
     @given(st.lists(SPECS.filter(is_accepted), min_size=AT_ONCE, max_size=AT_ONCE))
     def live(specs):
-        for one in [started(spec) for spec in specs]:
-            check(*one)
+        for variable in [started(spec) for spec in specs]:
+            check(*variable)
 
     live()
     assert count.jobs >= 0.9 * JOBS / CHUNKS

@@ -92,7 +92,7 @@ class Runner:
         attempt = new_attempt(job, self._node, generation=self._generation, now=NOON)
         self._write(task_of(job, attempt, self._node, 0))
         command, environ = self._output(job.id)
-        variables = dict(one.split("=", 1) for one in environ.split("\0")[:-1])
+        variables = dict(variable.split("=", 1) for variable in environ.split("\0")[:-1])
         return submission.spec, command.split("\0")[:-1], variables
 
     def _write(self, task: str) -> None:
@@ -148,7 +148,7 @@ def test_what_is_submitted_reaches_the_process_unchanged_through_every_part(fold
         web = Web(emulator.rest_url)
         before = {path.name for path in temporary.iterdir()}
         with ThreadPoolExecutor(NODES) as pool:
-            received = [one for found in pool.map(run_all, range(NODES)) for one in found]
+            received = [variable for found in pool.map(run_all, range(NODES)) for variable in found]
         new = {path.name for path in temporary.iterdir()} - before
         escaped = list(temporary.parent.rglob("escaped*"))
     for spec, words, variables in received:

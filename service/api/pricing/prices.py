@@ -41,7 +41,7 @@ Sold = Literal["on_demand", "spot", "preemptible", "reserved", "flex_start", "ca
 Share = Annotated[str, schema_extra(pattern=whole_pattern(PERCENT))]
 """Percentage of a discount, as a decimal string."""
 
-_UNITS: dict[str, Unit] = {one: one for one in get_args(Unit)}
+_UNITS: dict[str, Unit] = {unit: unit for unit in get_args(Unit)}
 
 
 class PricesQuery(PageQuery):

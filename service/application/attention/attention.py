@@ -188,10 +188,10 @@ class AttentionService:
                 list(_list_budgets(unit, book, now)),
                 [(name, held) for name, cleanup in cleanups.items() for held in cleanup.holds],
                 {
-                    one.node_id: one.until
+                    waiting.node_id: waiting.until
                     for cleanup in cleanups.values()
-                    for one in cleanup.waiting
-                    if not cleanup.holds and one.until is not None
+                    for waiting in cleanup.waiting
+                    if not cleanup.holds and waiting.until is not None
                 },
             )
 

@@ -92,7 +92,11 @@ class PolicyService:
                 raise Conflict(f"there are {MAX_POLICIES} policies; delete one first")
             notified = before.recipients
             if recipients is not None:
-                secrets = {one.webhook: one.secret for one in notified if one.webhook}
+                secrets = {
+                    recipient.webhook: recipient.secret
+                    for recipient in notified
+                    if recipient.webhook
+                }
                 notified = tuple(
                     replace(to, secret=to.secret or secrets.get(to.webhook, ""))
                     if to.webhook

@@ -38,7 +38,7 @@ def show_dry_run(client: Client, body: View, *, json: bool) -> None:
     }
     types = body.get("accelerator_types") or [body.get("accelerator_type")]
     estimated = [terms if kind is None else {"accelerator_type": kind} | terms for kind in types]
-    answers = [client.send_request("POST", "/v1/estimates", body=one) for one in estimated]
+    answers = [client.send_request("POST", "/v1/estimates", body=request) for request in estimated]
     for answer in answers:
         if json:
             print_json(answer)

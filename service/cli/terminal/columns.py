@@ -57,11 +57,11 @@ def choose_columns(
     """The columns that fit. Those named in `spare` are left out first, in that order; then texts,
     the last of them first; then amounts, the first of them first. The first column stays."""
     kept = list(columns)
-    named = [one for name in spare for one in columns[1:] if one.name == name]
-    texts = [one for one in reversed(columns[1:]) if not one.is_right]
-    amounts = [one for one in columns[1:] if one.is_right]
+    named = [column for name in spare for column in columns[1:] if column.name == name]
+    texts = [column for column in reversed(columns[1:]) if not column.is_right]
+    amounts = [column for column in columns[1:] if column.is_right]
     for column in dict.fromkeys([*named, *texts, *amounts]):
-        if sum(one.least_width for one in kept) + GAP * (len(kept) - 1) <= screen_width:
+        if sum(column.least_width for column in kept) + GAP * (len(kept) - 1) <= screen_width:
             break
         kept.remove(column)
     return kept

@@ -74,9 +74,9 @@ class WasteReport:
         """The sum over all kinds, without what is unknown."""
         sums = self.by_kind.values()
         return WasteSum(
-            sum(one.number for one in sums),
-            sum(one.hourly for one in sums),
-            sum(one.unpriced for one in sums),
+            sum(part.number for part in sums),
+            sum(part.hourly for part in sums),
+            sum(part.unpriced for part in sums),
         )
 
 

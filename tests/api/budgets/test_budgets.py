@@ -92,7 +92,7 @@ def test_a_node_over_the_cap_is_refused_with_what_would_fit(client, put, ask):
     assert problem["longest_ttl_seconds"] == 1_440 - OVERRUN_SECONDS
     detail = client.get(f"/v1/budgets/{made['id']}").json()
     assert detail["held"] == "96.160000000"
-    assert [one["message"] for one in detail["refusals"]] == [problem["detail"]]
+    assert [refusal["message"] for refusal in detail["refusals"]] == [problem["detail"]]
     ask(ttl_seconds=problem["longest_ttl_seconds"])
 
 
@@ -295,7 +295,7 @@ def test_the_list_is_cut_into_pages(client, put):
         put(name=name)
     first = client.get("/v1/budgets?page_size=2").json()
     second = client.get(f"/v1/budgets?page_size=2&page_token={first['next_page_token']}").json()
-    assert [one["name"] for one in (*first["budgets"], *second["budgets"])] == ["a", "b", "c"]
+    assert [budget["name"] for budget in (*first["budgets"], *second["budgets"])] == ["a", "b", "c"]
 
 
 def test_what_is_left_for_somebody_is_said_of_each_of_his_budgets(services, put, ask):

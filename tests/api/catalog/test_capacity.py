@@ -139,7 +139,7 @@ def test_a_quota_that_does_not_bar_it_leaves_it_free(client, tried, learned, oth
 def test_only_what_is_asked_for_counts(client, tried, query, zones):
     tried(HERE, 7_200, Outcome.STOCK_OUT)
     tried(THERE, 60, Outcome.READY, ready=30)
-    assert [one["zone"] for one in capacity(client, **query)] == zones
+    assert [zone["zone"] for zone in capacity(client, **query)] == zones
 
 
 def test_pages_follow_each_other(client, tried):
@@ -148,7 +148,7 @@ def test_pages_follow_each_other(client, tried):
     first = client.get("/v1/catalog/capacity?page_size=1").json()
     token = first["next_page_token"]
     rest = client.get(f"/v1/catalog/capacity?page_size=1&page_token={token}").json()
-    assert [one["zone"] for page in (first, rest) for one in page["capacity"]] == [
+    assert [zone["zone"] for page in (first, rest) for zone in page["capacity"]] == [
         "us-east5-a",
         "us-west4-a",
     ]

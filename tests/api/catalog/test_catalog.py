@@ -27,7 +27,7 @@ def client():
 def names(client, path, **query):
     answer = client.get(f"/v1/catalog/{path}", params=query)
     assert answer.status_code == 200, answer.text
-    return [one["name"] for one in answer.json()[path]]
+    return [item["name"] for item in answer.json()[path]]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_pages_follow_each_other_until_all_is_read(client):
             "/v1/catalog/accelerators",
             params={"generation": "v3", "page_size": 3, "page_token": token},
         ).json()
-        seen += [one["name"] for one in page["accelerators"]]
+        seen += [accelerator["name"] for accelerator in page["accelerators"]]
         token = page["next_page_token"]
         if not token:
             break

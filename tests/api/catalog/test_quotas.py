@@ -9,7 +9,7 @@ import pytest
 from service.domain.nodes.node import NodeState
 from service.domain.placement.quota import Limit, Size, Tier
 from tests import factories
-from tests.api.conftest import WISH
+from tests.api.conftest import NODE_REQUEST
 from tests.hands import NOON
 
 LIMIT = Limit(
@@ -65,8 +65,8 @@ def holding(units):
 
 def told(client, **query):
     return [
-        (one["where"], one["generation"], one["tier"], one["allowed"], one["used_chips"])
-        for one in quotas(client, **query)
+        (quota["where"], quota["generation"], quota["tier"], quota["allowed"], quota["used_chips"])
+        for quota in quotas(client, **query)
     ]
 
 
@@ -138,7 +138,7 @@ def test_an_old_limit_is_told_but_refuses_nothing(client, learned, clock):
     clock.pass_(86_400)
     (one,) = quotas(client)
     assert (one["standing"], one["believed_until"]) == ("old", None)
-    answer = client.post("/v1/nodes", json=WISH)
+    answer = client.post("/v1/nodes", json=NODE_REQUEST)
     assert answer.status_code == 201
     assert "this limit is old" in answer.json()["warnings"][0]
 
@@ -158,7 +158,7 @@ def test_an_old_limit_is_told_but_refuses_nothing(client, learned, clock):
 )
 def test_only_what_is_asked_for_is_told(client, learned, query, places):
     learned(LIMIT, EAST, replace(LIMIT, project="theirs"))
-    assert [one["where"] for one in quotas(client, **query)] == places
+    assert [quota["where"] for quota in quotas(client, **query)] == places
 
 
 @pytest.mark.parametrize(
@@ -180,12 +180,12 @@ def test_pages_follow_each_other(client, learned):
     learned(LIMIT, EAST)
     first = client.get("/v1/catalog/quotas?page_size=1").json()
     rest = quotas(client, page_size=1, page_token=first["next_page_token"])
-    assert [one["where"] for one in (*first["quotas"], *rest)] == ["us-east5-a", "us-west4"]
+    assert [quota["where"] for quota in (*first["quotas"], *rest)] == ["us-east5-a", "us-west4"]
 
 
 def test_a_request_that_cannot_fit_says_so_at_once_and_what_would(client, learned):
     learned(LIMIT, replace(LIMIT, place="us-central1"))
-    answer = client.post("/v1/nodes", json=WISH)
+    answer = client.post("/v1/nodes", json=NODE_REQUEST)
     assert answer.status_code == 422
     problem = answer.json()
     assert problem["type"] == "urn:tpu-steward:problem:quota-too-small"
@@ -199,7 +199,7 @@ def test_a_request_that_cannot_fit_says_so_at_once_and_what_would(client, learne
 
 def test_a_place_that_is_too_small_is_warned_of_where_another_is_left(client, learned):
     learned(LIMIT)
-    body = WISH | {"zone": None, "zones": ["us-west4-a", "us-central1-a"]}
+    body = NODE_REQUEST | {"zone": None, "zones": ["us-west4-a", "us-central1-a"]}
     answer = client.post("/v1/nodes", json={k: v for k, v in body.items() if v is not None})
     assert answer.status_code == 201
     node = answer.json()
@@ -214,7 +214,7 @@ def test_a_limit_that_was_raised_can_be_forgotten(client, learned):
     assert answer.status_code == 200
     assert answer.json()["where"] == "us-west4"
     assert quotas(client) == []
-    assert client.post("/v1/nodes", json=WISH).status_code == 201
+    assert client.post("/v1/nodes", json=NODE_REQUEST).status_code == 201
     again = client.post(f"/v1/catalog/quotas/{LIMIT.id}:forget")
     assert again.status_code == 404
     assert "GET /v1/catalog/quotas lists them" in again.json()["detail"]

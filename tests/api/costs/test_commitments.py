@@ -326,8 +326,8 @@ def test_the_list_comes_in_pages_the_latest_to_begin_first(client, record):
     for month in ("09", "10", "11"):
         record(name=f"m{month}", starts_at=f"2026-{month}-01")
     first = client.get(PATH, params={"page_size": 2}).json()
-    assert [one["name"] for one in first["commitments"]] == ["m11", "m10"]
+    assert [commitment["name"] for commitment in first["commitments"]] == ["m11", "m10"]
     token = first["next_page_token"]
     second = client.get(PATH, params={"page_size": 2, "page_token": token}).json()
-    assert [one["name"] for one in second["commitments"]] == ["m09"]
+    assert [commitment["name"] for commitment in second["commitments"]] == ["m09"]
     assert second["next_page_token"] == ""

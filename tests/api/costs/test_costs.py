@@ -257,7 +257,7 @@ def test_a_csv_file_says_its_currency_what_was_saved_what_is_uncertain_and_when(
         *("savings", "uncertainty", "currency", "as_of"),
     ]
     known = {"currency": "USD", "as_of": "2026-11-05T13:30:00Z"}
-    assert rows == [{key: str(text) for key, text in (one | known).items()} for one in told["rows"]]
+    assert rows == [{key: str(text) for key, text in (row | known).items()} for row in told["rows"]]
     first, second = rows
     assert Decimal(first["savings"]) == Decimal(first["list_cost"]) - Decimal(first["cost"]) > 0
     assert Decimal(first["uncertainty"]) == round(Decimal(first["cost"]) / 60, 9) > 0

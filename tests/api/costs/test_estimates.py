@@ -98,16 +98,16 @@ def test_an_estimate_of_what_cannot_be_is_refused(client, body, said):
 
 def test_flex_start_is_among_the_offers_only_where_it_is_sold(client):
     offers = estimate(client, accelerator_type="v6e-8").json()["estimates"]
-    flexible = {one["zone"] for one in offers if one["provisioning_model"] == "flex_start"}
+    flexible = {offer["zone"] for offer in offers if offer["provisioning_model"] == "flex_start"}
     zones = client.get("/v1/catalog/zones?generation=v6e").json()["zones"]
     sold = {
         zone["name"]
         for zone in zones
-        for one in zone["generations"]
-        if one["generation"] == "v6e" and one["flex_start"]
+        for generation in zone["generations"]
+        if generation["generation"] == "v6e" and generation["flex_start"]
     }
     assert flexible == sold
-    assert flexible < {one["zone"] for one in offers}
+    assert flexible < {offer["zone"] for offer in offers}
 
 
 def test_flex_start_is_offered_for_no_longer_than_it_may_run(client):
@@ -233,7 +233,7 @@ def test_a_budget_that_only_tells_hides_none_that_would_refuse(client, services,
     put(client, name="tells", amount="5")
     put(client, name="refuses", amount="9", on_exceeded="refuse")
     found = share_of(client, duration_seconds=3_600)
-    said = [(one["name"], one["on_exceeded"], one["fits"]) for one in found]
+    said = [(budget["name"], budget["on_exceeded"], budget["fits"]) for budget in found]
     assert said == [("tells", "notify", False), ("refuses", "refuse", False)]
     assert launch(client, 3_600).status_code == 403
 

@@ -48,13 +48,13 @@ def test_work_and_a_deadline_say_what_comes_in_time(client):
     assert best["duration_seconds"] == 2_250
     assert (best["accumulation_steps"], best["divides_evenly"]) == (2, True)
     assert Decimal(best["cost"]) * 3_600 == Decimal(best["hourly_cost"]) * 2_250
-    late = {one["accelerator_type"] for one in found if not one["meets_deadline"]}
+    late = {plan["accelerator_type"] for plan in found if not plan["meets_deadline"]}
     assert late == {"v5litepod-1", "v5litepod-4"}
 
 
 def test_a_deadline_may_be_an_instant(client):
     found = plan(client, chips=8, generation="v5e", deadline="2026-11-05T13:00:00Z").json()
-    assert {one["duration_seconds"] for one in found["plans"]} == {3_600}
+    assert {plan["duration_seconds"] for plan in found["plans"]} == {3_600}
     assert found["as_of"] == "2026-11-05T12:00:00Z"
 
 
@@ -63,18 +63,18 @@ def test_a_deadline_may_be_an_instant(client):
 )
 def test_a_large_number_is_read_exactly_however_it_is_written(client, speed):
     found = plan(client, flops_per_second=speed, generation="v5e").json()["plans"]
-    assert {one["accelerator_type"] for one in found} == {"v5litepod-16", "v5litepod-32"}
+    assert {plan["accelerator_type"] for plan in found} == {"v5litepod-16", "v5litepod-32"}
 
 
 def test_only_where_it_is_asked_for_and_flex_start_no_longer_than_it_is_sold(client):
     body = {"chips": 8, "generation": "v6e"}
     there = plan(client, **body, regions=["us-east5"]).json()["plans"]
-    assert {one["region"] for one in there} == {"us-east5"}
+    assert {plan["region"] for plan in there} == {"us-east5"}
     week = 7 * 86_400
     short = plan(client, **body, duration_seconds=week).json()["plans"]
     long = plan(client, **body, duration_seconds=week + 1).json()["plans"]
-    assert "flex_start" in {one["provisioning_model"] for one in short}
-    assert "flex_start" not in {one["provisioning_model"] for one in long}
+    assert "flex_start" in {plan["provisioning_model"] for plan in short}
+    assert "flex_start" not in {plan["provisioning_model"] for plan in long}
 
 
 def test_a_reservation_is_planned_with_for_no_longer_than_it_lasts(client, units, clock):
@@ -93,16 +93,16 @@ def test_a_reservation_is_planned_with_for_no_longer_than_it_lasts(client, units
         found = estimates.plan_hardware(
             Need(chips=8, seconds=seconds), PlanTerms("v5e", None, ("us-west4",))
         )
-        return {one.offer.model for one in found.options if one.cost is not None}
+        return {option.offer.model for option in found.options if option.cost is not None}
 
     assert models(2 * DAY) - models(2 * DAY + 1) == {"reserved"}
 
 
 def test_what_has_no_known_price_is_last_and_says_so(client):
     found = plan(client, chips=8, duration_seconds=3_600).json()["plans"]
-    unpriced = [one["cost"] is None for one in found]
+    unpriced = [plan["cost"] is None for plan in found]
     assert unpriced == sorted(unpriced)
-    assert all((one["note"] != "") == (one["cost"] is None) for one in found)
+    assert all((plan["note"] != "") == (plan["cost"] is None) for plan in found)
 
 
 @pytest.mark.parametrize(

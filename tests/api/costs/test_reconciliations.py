@@ -52,8 +52,8 @@ def test_the_answer_is_the_headline_and_can_be_asked_for_again(client, post, uni
     assert found["total"]["variance"] == "2.500000000"
     assert found["total"]["variance_percent"] == "8.6806"
     assert found["verdicts"]["matched"]["billed"] == "28.800000000"
-    assert [one["variance"] for one in found["skus"]] == ["2.500000000"]
-    assert [one["project"] for one in found["projects"]] == [factories.PROJECT]
+    assert [sku["variance"] for sku in found["skus"]] == ["2.500000000"]
+    assert [project["project"] for project in found["projects"]] == [factories.PROJECT]
     assert client.get(f"{PATH}/{found['id']}").json() == found
     assert client.get(PATH).json() == {"reconciliations": [found], "next_page_token": ""}
 
@@ -63,7 +63,11 @@ def test_commitments_are_told_with_what_is_not_known(client, post, units):
     post(json_lines(first_file()))
     found = post(json_lines(later_file()))
     half, unused, no_fee = (
-        next(one for one in found["commitments"] if (one["generation"], one["region"]) == place)
+        next(
+            commitment
+            for commitment in found["commitments"]
+            if (commitment["generation"], commitment["region"]) == place
+        )
         for place in (("v6e", "us-south1"), ("v6e", "us-central1"), ("v6e", "us-west1"))
     )
     assert half == {
@@ -143,7 +147,9 @@ def test_credits_invoices_and_joined_files_are_told(client, post, units):
         "reason": "in another currency, without a currency_conversion_rate above zero",
         "local": {"EUR": "1.900000000"},
     }
-    told = [(one["month"], one["currency"], one["total"]) for one in found["invoices"]]
+    told = [
+        (invoice["month"], invoice["currency"], invoice["total"]) for invoice in found["invoices"]
+    ]
     assert [(month, currency, total["local_total"]) for month, currency, total in told] == [
         ("2026-11", "EUR", "1.900000000"),
         ("2026-11", "USD", "24.600000000"),
@@ -168,7 +174,7 @@ def test_the_lines_can_be_had_by_verdict_and_page_by_page(client, post, units):
     both = {"verdict": ["matched", "bill_without_node"]}
     every = client.get(path, params=both).json()["lines"]
     assert every == first["lines"] + rest["lines"]
-    assert {one["node_id"] for one in every} == {node.id, ""}
+    assert {reconciliation["node_id"] for reconciliation in every} == {node.id, ""}
 
 
 def test_a_reservation_is_compared_by_name_and_machines_are_left_out(client, post, units, clock):
@@ -207,11 +213,16 @@ def test_a_wrong_file_is_taken_out_with_those_that_it_joined(client, post, units
     assert second["id"] in refused.json()["detail"]
     answer = client.delete(f"{PATH}/{second['id']}")
     assert answer.status_code == 200
-    assert [(one["id"], one["name"]) for one in answer.json()["removed"]] == [
+    assert [
+        (reconciliation["id"], reconciliation["name"])
+        for reconciliation in answer.json()["removed"]
+    ] == [
         (second["id"], "wrong"),
         (first["id"], "right"),
     ]
-    assert [one["id"] for one in client.get(PATH).json()["reconciliations"]] == [kept["id"]]
+    assert [
+        reconciliation["id"] for reconciliation in client.get(PATH).json()["reconciliations"]
+    ] == [kept["id"]]
     assert client.delete(f"{PATH}/{second['id']}").status_code == 404
     with engine.connect() as connection:
         left = {row[0] for row in connection.execute(select(bill_lines.c.bill_id))}
@@ -239,7 +250,7 @@ def test_a_file_of_two_months_that_two_later_ones_joined_goes_with_either(client
         clock.pass_(60)
         ids.append(post(content)["id"])
     removed = client.delete(f"{PATH}/{ids[1]}").json()["removed"]
-    assert [one["id"] for one in removed] == [ids[1], ids[0]]
+    assert [reconciliation["id"] for reconciliation in removed] == [ids[1], ids[0]]
     assert not post(both)["known"], "its rows of October are nowhere else"
 
 
@@ -278,7 +289,7 @@ def test_of_two_files_of_a_month_that_are_imported_at_once_one_has_to_be_sent_ag
     refused = client.post(PATH, content=file)
     assert refused.status_code == 409
     assert "send this file again" in refused.json()["detail"]
-    assert [one["id"] for one in post(file)["joined"]] == [imports[0]["id"]]
+    assert [joined["id"] for joined in post(file)["joined"]] == [imports[0]["id"]]
 
 
 def test_no_file_is_taken_out_while_another_is_imported(client, post, units):
@@ -320,7 +331,10 @@ def test_lists_are_paged_the_newest_first(client, post, clock):
     first = client.get(PATH, params={"page_size": 2}).json()
     token = first["next_page_token"]
     rest = client.get(PATH, params={"page_size": 2, "page_token": token}).json()
-    told = [one["id"] for one in first["reconciliations"] + rest["reconciliations"]]
+    told = [
+        reconciliation["id"]
+        for reconciliation in first["reconciliations"] + rest["reconciliations"]
+    ]
     assert told == ids[::-1]
     assert rest["next_page_token"] == ""
 

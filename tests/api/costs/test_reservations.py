@@ -213,7 +213,7 @@ def test_the_latest_to_begin_is_first_and_the_list_is_cut_into_pages(client, rec
     record(name="winter", starts_at="2026-12-01", ends_at="2026-12-31")
     record(name="summer", starts_at="2026-07-01", ends_at="2026-07-08")
     everything = listed(client)
-    assert [(one["name"], one["state"]) for one in everything] == [
+    assert [(reservation["name"], reservation["state"]) for reservation in everything] == [
         ("winter", "planned"),
         ("autumn", "running"),
         ("summer", "over"),
@@ -302,7 +302,7 @@ def test_a_body_that_is_none_is_refused_by_its_field(client, changes, field):
     answer = client.post(PATH, json=BOUGHT | changes)
     assert answer.status_code == 422
     assert answer.headers["content-type"] == "application/problem+json"
-    assert [one["field"] for one in answer.json()["errors"]] == [field]
+    assert [error["field"] for error in answer.json()["errors"]] == [field]
     assert listed(client) == []
 
 

@@ -39,7 +39,7 @@ def test_nothing_was_charged_yet(client):
 @pytest.mark.usefixtures("two_months")
 def test_months_are_listed_with_what_is_billed_in_them(client):
     months = client.get("/v1/statements").json()["statements"]
-    assert [(one["period"], one["state"], one["amount"]) for one in months] == [
+    assert [(month["period"], month["state"], month["amount"]) for month in months] == [
         ("2026-11", "open", "19.200000000"),
         ("2026-10", "closed", LINE),
     ]
@@ -84,7 +84,7 @@ def lines_of(client, month="2026-11"):
 
 @pytest.mark.usefixtures("all_kinds")
 def test_a_machine_is_a_line_with_hours_of_its_own(client):
-    (machine,) = [one for one in lines_of(client) if one["vm_seconds"]]
+    (machine,) = [line for line in lines_of(client) if line["vm_seconds"]]
     assert (machine["accelerator_type"], machine["generation"]) == ("n1-standard-8",) * 2
     assert (machine["vm_seconds"], machine["vm_hours"]) == (5 * HOUR - 60, "4.983333333")
     assert (machine["chip_seconds"], machine["usd_per_chip_hour"]) == (0, "0.379998000")
@@ -94,14 +94,14 @@ def test_a_machine_is_a_line_with_hours_of_its_own(client):
 
 @pytest.mark.usefixtures("all_kinds")
 def test_what_of_a_reservation_was_used_and_what_was_not_are_two_lines(client):
-    unused, used = [one for one in lines_of(client) if one["reservation"]]
+    unused, used = [line for line in lines_of(client) if line["reservation"]]
     for line, status, kind in ((used, "used", "v5litepod-8"), (unused, "unused", "v5e")):
         told = line["reservation"], line["reservation_status"], line["accelerator_type"]
         assert told == ("march", status, kind)
     assert used["chip_seconds"] + unused["chip_seconds"] == 8 * DAY
     assert (used["team"], unused["team"]) == ("vision", "infra")
-    others = [one for one in lines_of(client) if one not in (used, unused)]
-    assert {one["reservation_status"] for one in others} == {""}
+    others = [line for line in lines_of(client) if line not in (used, unused)]
+    assert {other["reservation_status"] for other in others} == {""}
 
 
 def test_reservations_that_follow_each_other_under_one_name_are_one_line(client, units, clock):
@@ -121,10 +121,10 @@ def test_what_is_withdrawn_of_a_closed_month_is_a_correction_of_the_reservation(
     metered(units, clock)
     assert lines_of(client) == before
     told = {
-        (one["reservation_status"], one["corrects"], one["chip_seconds"])
-        for one in lines_of(client, "2027-01")
+        (line["reservation_status"], line["corrects"], line["chip_seconds"])
+        for line in lines_of(client, "2027-01")
     }
-    (unused,) = [one for one in before if one["reservation_status"] == "unused"]
+    (unused,) = [line for line in before if line["reservation_status"] == "unused"]
     assert ("unused", "2026-11", -unused["chip_seconds"]) in told
 
 

@@ -43,7 +43,11 @@ def running(units):
 def unposted(client, node_id):
     cost = client.get(f"/v1/nodes/{node_id}/cost").json()
     posted = client.get(f"/v1/nodes/{node_id}/ledger").json()["entries"]
-    amounts = [one["amount"] for one in (*posted, *cost["unposted"]) if one["amount"] is not None]
+    amounts = [
+        accrual["amount"]
+        for accrual in (*posted, *cost["unposted"])
+        if accrual["amount"] is not None
+    ]
     assert sum(map(parse_usd, amounts)) == parse_usd(cost["cost"])
     return cost["unposted"]
 
@@ -87,11 +91,11 @@ def test_the_tail_begins_where_the_ledger_ends_and_is_cut_where_another_is_charg
     services.nodes.reattribute(node_id, Reattribution(team="nlp"))
     clock.pass_(30)
     found = unposted(client, node_id)
-    assert [(one["start"][11:19], one["end"][11:19]) for one in found] == [
+    assert [(line["start"][11:19], line["end"][11:19]) for line in found] == [
         ("13:00:00", "13:01:00"),
         ("13:01:00", "13:01:30"),
     ]
-    assert [one["explanation"][-1] for one in found] == [
+    assert [line["explanation"][-1] for line in found] == [
         "it is charged to team vision, owner ada",
         "it is charged to team nlp, owner ada",
     ]
@@ -149,7 +153,7 @@ def test_posted_and_not_posted_come_to_the_cost(usage, whose, book, hours):
     cost = cost_of(node, [usage], book, usage.end, whose)
     meter = Meter(usage, book, usage.end, whose)
     posted = desired_entries(meter, usage.start, until).values()
-    amounts = [one.amount or 0 for one in cost.unposted]
+    amounts = [accrual.amount or 0 for accrual in cost.unposted]
     assert sum(amounts) + sum(entry.amount for entry in posted) == cost.cost
-    quantities = [one.quantity for one in cost.unposted if one.price is not None]
+    quantities = [accrual.quantity for accrual in cost.unposted if accrual.price is not None]
     assert sum(quantities) + sum(entry.chip_seconds for entry in posted) == cost.chip_seconds

@@ -13,7 +13,7 @@ from service.api.app import create_app
 from service.api.http.head import Head
 from service.application.costs.exports import AT_ONCE
 from service.dashboard.routes import add_dashboard
-from tests.api.conftest import WISH
+from tests.api.conftest import NODE_REQUEST
 from tests.linking import tokens_of, told_of
 
 CHANGES_BY_ITSELF = {"x-request-id"}
@@ -108,7 +108,7 @@ def test_head_of_a_link_does_not_use_it(whole, units):
 
 
 def test_head_is_counted_as_head_by_its_route(whole):
-    whole.post("/v1/nodes", json=WISH)
+    whole.post("/v1/nodes", json=NODE_REQUEST)
     whole.head("/v1/nodes/none")
     counted = 'requests_total{method="HEAD",route="/v1/nodes/{node_id}",status="404"} 1.0'
     assert counted in whole.get("/metrics").text
@@ -131,7 +131,7 @@ def test_a_stream_without_an_end_is_not_begun_for_head():
         await anyio.sleep_forever()
 
     anyio.run(Head(endless), {"type": "http", "method": "HEAD", "path": "/"}, receive, send)
-    assert [one["type"] for one in told] == ["http.response.start", "http.response.body"]
+    assert [message["type"] for message in told] == ["http.response.start", "http.response.body"]
     assert (told[1]["body"], produced) == (b"", [])
 
 

@@ -11,7 +11,7 @@ from service.api.app import create_app
 from service.api.costs.reconciliations import PATH as BILLS
 from service.api.http.middleware import Guard
 from service.application.costs.exports import AT_ONCE
-from tests.api.conftest import WISH
+from tests.api.conftest import NODE_REQUEST
 
 TOKEN = "t0ken"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -95,7 +95,7 @@ def test_with_a_token_any_name_is_answered(services):
     ],
 )
 def test_a_page_of_another_site_can_change_nothing(client, headers, status):
-    answer = client.post("/v1/nodes", json=WISH, headers=headers)
+    answer = client.post("/v1/nodes", json=NODE_REQUEST, headers=headers)
     assert answer.status_code == status
     assert len(client.get("/v1/nodes").json()["nodes"]) == (status == 201)
 
@@ -189,7 +189,7 @@ def test_a_file_that_nobody_reads_on_makes_place_for_another(app, client, pieces
     for _ in range(AT_ONCE + 1):
         caller = Unread(pieces)
         talk(app, scope_of("GET", "/v1/exports/focus"), caller.receive, caller.send)
-        assert [one.get("status") for one in caller.told] == [200, *[None] * pieces]
+        assert [message.get("status") for message in caller.told] == [200, *[None] * pieces]
     assert client.get("/v1/exports/focus").status_code == 200
 
 

@@ -10,12 +10,12 @@ from service.domain import errors
 
 
 def tree(top):
-    for one in top.__subclasses__():
-        yield one
-        yield from tree(one)
+    for kind in top.__subclasses__():
+        yield kind
+        yield from tree(kind)
 
 
-OURS = [one for one in tree(errors.StewardError) if one.__module__.startswith("service.")]
+OURS = [kind for kind in tree(errors.StewardError) if kind.__module__.startswith("service.")]
 
 
 @pytest.mark.parametrize("error", OURS, ids=lambda one: one.__name__)

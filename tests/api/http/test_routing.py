@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from service.api.http.routing import OneThreadRoute
 from service.dashboard.routes import add_dashboard
-from tests.api.conftest import WISH
+from tests.api.conftest import NODE_REQUEST
 
 ESTIMATE = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "duration_seconds": 3_600}
 
@@ -34,7 +34,7 @@ def turns(monkeypatch):
 
 
 def test_a_request_that_writes_takes_a_thread_once(client, turns):
-    answer = client.post("/v1/nodes", json=WISH)
+    answer = client.post("/v1/nodes", json=NODE_REQUEST)
     assert (answer.status_code, len(turns)) == (201, 1)
     assert answer.headers["location"] == f"/v1/nodes/{answer.json()['id']}"
     turns.clear()
@@ -60,7 +60,7 @@ def test_no_path_that_is_read_takes_a_thread_twice(app, turns):
 
 
 def test_every_route_of_the_api_is_of_that_kind(app):
-    routes = [one.original_route for one in iter_route_contexts(app.routes)]
+    routes = [context.original_route for context in iter_route_contexts(app.routes)]
     ours = [route for route in routes if isinstance(route, APIRoute)]
     assert len(ours) > 70
     assert {type(route) for route in ours} == {OneThreadRoute}

@@ -99,7 +99,9 @@ def test_a_number_that_is_not_in_a_ledger_is_answered_with_those_that_are(client
     second, _ = books()
     with units() as unit:
         name = unit.nodes.get(second).name
-    numbers = [one["number"] for one in client.get(f"/v1/nodes/{second}/ledger").json()["entries"]]
+    numbers = [
+        entry["number"] for entry in client.get(f"/v1/nodes/{second}/ledger").json()["entries"]
+    ]
     problem = client.get(f"/v1/nodes/{second}/ledger/1").json()
     assert problem["detail"] == (
         f"the ledger of {name} has no line 1; its lines are numbered from {numbers[0]} to"
@@ -249,14 +251,16 @@ def test_its_adjustment_is_of_none_and_it_stays_of_them(client, units, clock):
     metered(units, clock)
     path = f"/v1/nodes/{node.id}"
     found = [told(client, path, index) for index in range(4)]
-    assert [len(one["stretches"]) for one in found if one["entry"]["corrects"]] == [0, 0]
-    assert sorted(len(one["stretches"]) for one in found) == [0, 0, 0, 2]
+    assert [
+        len(explanation["stretches"]) for explanation in found if explanation["entry"]["corrects"]
+    ] == [0, 0]
+    assert sorted(len(explanation["stretches"]) for explanation in found) == [0, 0, 0, 2]
 
 
 def test_what_nobody_used_is_of_the_seconds_of_its_stretches(client, bought_with_a_discount):
     path = f"/v1/reservations/{bought_with_a_discount['id']}"
     found = [told(client, path, index) for index in range(3)]
-    (plain,) = [one for one in found if one["stretches"]]
+    (plain,) = [explanation for explanation in found if explanation["stretches"]]
     assert plain["explanation"][0].startswith(
         "64 chips x 3,420 s = 218,880 chip-seconds reserved, of which no node used any: 218,880"
     )
@@ -304,7 +308,7 @@ def test_a_record_that_was_withdrawn_says_why(client, units, clock, bought):
     found = told(client, f"/v1/nodes/{node.id}")
     assert found["explanation"][2].endswith("; its record was withdrawn: bought twice")
     lines = client.get(f"{path}/ledger").json()["entries"]
-    assert sum(parse_usd(one["amount"]) for one in lines) == 0
+    assert sum(parse_usd(line["amount"]) for line in lines) == 0
 
 
 def test_a_line_of_a_reservation_that_is_not_there_is_said_to_be_so(client, bought):

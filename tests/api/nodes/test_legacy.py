@@ -54,10 +54,10 @@ def test_a_connection_is_everything_that_is_needed(client, units, ask):
     assert found["address"] == "grpc://10.240.1.2:8470"
     assert found["vm_software"] == "TensorFlow 2.12.0"
     assert found["not_included"] == [ELSEWHERE]
-    assert [(one["worker"], one["ip"], one["port"]) for one in found["workers"]] == [
+    assert [(worker["worker"], worker["ip"], worker["port"]) for worker in found["workers"]] == [
         (0, "10.240.1.2", 8470)
     ]
-    works = {one["framework"]: one["works"] for one in found["recipes"]}
+    works = {recipe["framework"]: recipe["works"] for recipe in found["recipes"]}
     assert works == {"tensorflow": True, "pytorch": False, "jax": False}
 
 
@@ -79,7 +79,7 @@ def test_a_reimage_is_a_request_that_is_stored(client, units, ask):
     stale = client.post(path, json={"runtime_version": "2.16.1"}, headers={"If-Match": '"1"'})
     assert stale.status_code == 412
     story = client.get(f"/v1/nodes/{document['id']}/events").json()["events"]
-    assert [one["message"] for one in story][2:] == ["reimage requested: 2.15.0, was 2.12.0"]
+    assert [event["message"] for event in story][2:] == ["reimage requested: 2.15.0, was 2.12.0"]
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def test_the_vm_is_a_line_of_the_cost_beside_the_tpu(client, units, clock, ask):
     assert cost["not_included"] == [BESIDES]
     assert client.get(f"/v1/nodes/{document['id']}").json()["cost"] == cost["cost"]
     told = [
-        (one["what"], one["unit"], one["chip_seconds"], one["vm_seconds"], one["amount"])
-        for one in entries_of(client, document)
+        (entry["what"], entry["unit"], entry["chip_seconds"], entry["vm_seconds"], entry["amount"])
+        for entry in entries_of(client, document)
     ]
     assert told == [
         ("v2-8", "chip_hour", 14_400, 0, "4.500000000"),
@@ -233,8 +233,8 @@ def test_both_lines_are_explained_and_the_vm_says_whose_seconds_those_are(
     document = ask(**LEGACY, vm=VM)
     runs(units, clock, document, 1_800)
     tpu, vm = (
-        client.get(f"/v1/nodes/{document['id']}/ledger/{one['number']}").json()
-        for one in entries_of(client, document)
+        client.get(f"/v1/nodes/{document['id']}/ledger/{entry['number']}").json()
+        for entry in entries_of(client, document)
     )
     assert tpu["explanation"][0] == "4 chips x 1,800 s x $1.125 a chip-hour / 3,600 = $2.25"
     assert vm["explanation"][0] == "1 VM x 1,800 s x $0.379998 an hour / 3,600 = $0.189999"
@@ -302,8 +302,8 @@ def test_a_month_says_the_vm_beside_its_tpu_and_still_adds_up(client, units, clo
     runs(units, clock, ask(**LEGACY, vm=VM, team="vision"), 5_400)
     found = client.get("/v1/statements/2026-11").json()
     told = [
-        (one["accelerator_type"], one["chip_seconds"], one["vm_seconds"], one["amount"])
-        for one in found["lines"]
+        (line["accelerator_type"], line["chip_seconds"], line["vm_seconds"], line["amount"])
+        for line in found["lines"]
     ]
     assert told == [
         ("n1-standard-8", 0, 5_400, "0.569997000"),

@@ -9,7 +9,7 @@ import pytest
 from service.api.nodes.node_views import NodePage, NodeView, RequestedView
 from service.domain.nodes.node import NodeState
 from tests import factories
-from tests.api.conftest import WISH
+from tests.api.conftest import NODE_REQUEST
 from tests.hands import NOON
 from tests.store import given
 
@@ -31,7 +31,7 @@ def names(client, **query):
 
 
 def test_a_request_is_answered_with_the_node_as_it_will_be_shown(client):
-    answer = client.post("/v1/nodes", json=WISH)
+    answer = client.post("/v1/nodes", json=NODE_REQUEST)
     node = answer.json()
     assert answer.status_code == 201
     assert answer.headers["location"] == f"/v1/nodes/{node['id']}"
@@ -46,7 +46,7 @@ def test_a_request_is_answered_with_the_node_as_it_will_be_shown(client):
 @pytest.mark.parametrize("reservation", ["a|b", "a|b|c|d", "50%7Coff"])
 def test_any_name_of_a_reservation_can_be_listed(client, reservation):
     asked = {"provisioning_model": "reserved", "reservation": reservation}
-    answer = client.post("/v1/nodes", json=WISH | asked)
+    answer = client.post("/v1/nodes", json=NODE_REQUEST | asked)
     assert answer.status_code == 201, answer.text
     (node,) = client.get("/v1/nodes").json()["nodes"]
     assert (node["reservation"], node["hourly_cost"]) == (reservation, None)
@@ -92,14 +92,16 @@ def test_every_field_of_the_contract_reaches_the_node(client):
 
 
 def test_what_is_null_is_left_to_the_service(client):
-    answer = client.post("/v1/nodes", json=WISH | {"name": None, "labels": None, "idle": None})
+    answer = client.post(
+        "/v1/nodes", json=NODE_REQUEST | {"name": None, "labels": None, "idle": None}
+    )
     assert answer.status_code == 201
 
 
 def test_the_same_key_with_the_same_request_is_one_node(client):
     key = {"Idempotency-Key": "k-1"}
-    first = client.post("/v1/nodes", json=WISH, headers=key)
-    again = client.post("/v1/nodes", json=dict(reversed(WISH.items())), headers=key)
+    first = client.post("/v1/nodes", json=NODE_REQUEST, headers=key)
+    again = client.post("/v1/nodes", json=dict(reversed(NODE_REQUEST.items())), headers=key)
     assert again.status_code == 201
     assert again.headers["idempotency-hit"] == "true"
     assert again.json()["id"] == first.json()["id"]
@@ -108,8 +110,8 @@ def test_the_same_key_with_the_same_request_is_one_node(client):
 
 def test_the_same_key_with_another_request_is_refused(client):
     key = {"Idempotency-Key": "k-1"}
-    first = client.post("/v1/nodes", json=WISH, headers=key).json()
-    answer = client.post("/v1/nodes", json=WISH | {"team": "nlp"}, headers=key)
+    first = client.post("/v1/nodes", json=NODE_REQUEST, headers=key).json()
+    answer = client.post("/v1/nodes", json=NODE_REQUEST | {"team": "nlp"}, headers=key)
     assert answer.status_code == 422
     assert answer.json()["led_to"] == first["id"]
     assert "use a new key" in answer.json()["detail"]
@@ -118,7 +120,7 @@ def test_the_same_key_with_another_request_is_refused(client):
 
 def test_a_name_that_is_alive_is_taken(client, ask):
     first = ask(name="trainer")
-    answer = client.post("/v1/nodes", json=WISH | {"name": "trainer"})
+    answer = client.post("/v1/nodes", json=NODE_REQUEST | {"name": "trainer"})
     assert answer.status_code == 409
     assert answer.json()["node_id"] == first["id"]
 
@@ -228,7 +230,7 @@ def test_what_has_one_host_is_stopped(client, ask, accelerator_type):
 
 
 @pytest.mark.parametrize(
-    ("request", "what", "why"),
+    ("asked", "what", "why"),
     [
         (
             {"accelerator_type": "v5litepod-16"},
@@ -242,8 +244,8 @@ def test_what_has_one_host_is_stopped(client, ask, accelerator_type):
         ),
     ],
 )
-def test_what_cannot_be_stopped_says_so(client, ask, request, what, why):
-    path = f"/v1/nodes/{ask(**request)['id']}"
+def test_what_cannot_be_stopped_says_so(client, ask, asked, what, why):
+    path = f"/v1/nodes/{ask(**asked)['id']}"
     answer = client.post(f"{path}:stop")
     assert answer.status_code == 422
     assert answer.json()["detail"] == f"{what} cannot be stopped: {why}; delete it"
@@ -285,7 +287,7 @@ def test_the_cost_of_a_running_node_grows_by_the_second(client, units, clock):
     node = running(units)
     clock.pass_(1_800)
     cost = client.get(f"/v1/nodes/{node.id}/cost").json()
-    assert [one["amount"] for one in cost.pop("unposted")] == ["4.800000000"]
+    assert [accrual["amount"] for accrual in cost.pop("unposted")] == ["4.800000000"]
     assert cost == {
         "cost": "4.800000000",
         "list_cost": "4.800000000",

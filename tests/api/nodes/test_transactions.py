@@ -14,7 +14,7 @@ from service.domain.idle.policy import DEFAULT, Action, Rule
 from service.domain.nodes.node import IdlePolicy
 from service.settings import Settings
 from tests import factories
-from tests.api.conftest import WISH
+from tests.api.conftest import NODE_REQUEST
 
 KEY = {"Idempotency-Key": "once"}
 
@@ -42,7 +42,7 @@ def counted() -> Iterator[list[Connection]]:
 )
 def test_a_request_for_a_node_opens_two_transactions(client, headers, changes):
     with counted() as begun:
-        answer = client.post("/v1/nodes", json=WISH | changes, headers=headers)
+        answer = client.post("/v1/nodes", json=NODE_REQUEST | changes, headers=headers)
     assert answer.status_code == 201, answer.text
     assert len(begun) == 2
 
@@ -51,15 +51,15 @@ def test_a_request_under_a_budget_opens_two_transactions(client, units):
     with units() as unit:
         unit.budgets.add(factories.budget(id="b-1", on_exceeded=OnExceeded.REFUSE))
     with counted() as begun:
-        answer = client.post("/v1/nodes", json=WISH | {"ttl_seconds": 60}, headers=KEY)
+        answer = client.post("/v1/nodes", json=NODE_REQUEST | {"ttl_seconds": 60}, headers=KEY)
     assert answer.status_code == 201, answer.text
     assert len(begun) == 2
 
 
 def test_a_repeated_request_opens_one_transaction_and_is_answered_alike(client):
-    first = client.post("/v1/nodes", json=WISH, headers=KEY)
+    first = client.post("/v1/nodes", json=NODE_REQUEST, headers=KEY)
     with counted() as begun:
-        again = client.post("/v1/nodes", json=WISH, headers=KEY)
+        again = client.post("/v1/nodes", json=NODE_REQUEST, headers=KEY)
     assert again.headers["idempotency-hit"] == "true"
     assert again.json() == first.json()
     assert len(begun) == 1
@@ -67,7 +67,7 @@ def test_a_repeated_request_opens_one_transaction_and_is_answered_alike(client):
 
 def test_the_answer_is_the_node_and_its_policy_as_they_are_stored(client, services):
     services.policies.save(DEFAULT, Rule(7_200, 900, Action.DELETE), None)
-    answer = client.post("/v1/nodes", json=WISH).json()
+    answer = client.post("/v1/nodes", json=NODE_REQUEST).json()
     policy, warnings = answer.pop("policy"), answer.pop("warnings")
     assert answer == client.get(f"/v1/nodes/{answer['id']}").json()
     assert (policy["idle_after_seconds"], policy["action"], warnings) == (7_200, "delete", [])

@@ -21,7 +21,7 @@ from service.domain.clock import HOUR
 from service.domain.nodes.node import Endpoint, NodeState
 from service.domain.orphans.orphan import OrphanKind, OrphanVerdict
 from tests.api.catalog.test_quotas import LIMIT
-from tests.api.conftest import WISH
+from tests.api.conftest import NODE_REQUEST
 from tests.api.http.test_middleware import Stalled, scope_of, talk
 from tests.garbage import orphan, shown
 
@@ -89,7 +89,7 @@ def shape_of(value):
     if isinstance(value, dict):
         return {name: shape_of(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [shape_of(one) for one in value[:1]]
+        return [shape_of(item) for item in value[:1]]
     return type(value).__name__
 
 
@@ -97,7 +97,7 @@ JSON = {"content-type": "application/json"}
 
 
 def post_node(client, **changes):
-    return client.post("/v1/nodes", json=WISH | changes)
+    return client.post("/v1/nodes", json=NODE_REQUEST | changes)
 
 
 def over_budget(client):
@@ -158,7 +158,9 @@ RAISED = {
 @pytest.mark.parametrize("slug", ANSWERED)
 def test_the_example_of_a_problem_has_the_shape_of_the_answer(client, slug):
     answer = ANSWERED[slug](client)
-    (kind,) = [one for one in EVERY_KIND if (one.slug, one.status) == (slug, answer.status_code)]
+    (kind,) = [
+        item for item in EVERY_KIND if (item.slug, item.status) == (slug, answer.status_code)
+    ]
     assert answer.json()["type"].endswith(f":{slug}")
     assert shape_of(problem_example(kind)) == shape_of(answer.json())
 
@@ -203,7 +205,7 @@ def test_the_example_of_a_refused_connection_has_the_shape_of_the_answer(kind):
 
 
 def body_of(messages):
-    (body,) = [one["body"] for one in messages if "body" in one]
+    (body,) = [message["body"] for message in messages if "body" in message]
     return json.loads(body)
 
 

@@ -27,18 +27,18 @@ def references(value):
     if isinstance(value, dict):
         if "$ref" in value:
             yield value["$ref"]
-        for one in value.values():
-            yield from references(one)
+        for item in value.values():
+            yield from references(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from references(one)
+        for item in value:
+            yield from references(item)
 
 
 def test_every_operation_has_an_id_of_its_own_a_summary_and_a_description(document):
     found = operations(document)
     ids = [operation["operationId"] for _, _, operation in found]
     assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", one) for one in ids)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", id_) for id_ in ids)
     assert all(operation["summary"] and operation["description"] for _, _, operation in found)
 
 
@@ -129,7 +129,9 @@ def test_parameters_of_a_path_are_declared(document):
 
 
 def test_the_list_of_nodes_declares_what_it_reads_by_hand(client, document):
-    declared = [one["name"] for one in document["paths"]["/v1/nodes"]["get"]["parameters"]]
+    declared = [
+        parameter["name"] for parameter in document["paths"]["/v1/nodes"]["get"]["parameters"]
+    ]
     refusal = client.get("/v1/nodes?x=1").json()["detail"]
     assert refusal.endswith(", ".join(sorted(declared)))
 
@@ -137,7 +139,9 @@ def test_the_list_of_nodes_declares_what_it_reads_by_hand(client, document):
 def test_the_bodies_of_the_contract_are_described(document):
     properties = document["components"]["schemas"]["NodeRequest"]["properties"]
     assert len(properties) == 34
-    assert all("description" in one or "examples" in one for one in properties.values())
+    assert all(
+        "description" in property_ or "examples" in property_ for property_ in properties.values()
+    )
 
 
 def test_the_document_is_the_same_each_time_it_is_asked_for(client, document):
@@ -155,7 +159,7 @@ def test_a_guarded_service_says_that_it_needs_a_token(services):
 
 
 def tokens_of(document, path, method):
-    return [name for one in document["paths"][path][method]["security"] for name in one]
+    return [name for item in document["paths"][path][method]["security"] for name in item]
 
 
 def test_each_operation_names_the_tokens_that_it_takes(services):

@@ -70,9 +70,11 @@ def test_a_discount_may_be_for_any_generation_and_any_model(client):
     made = entered(client, generation="", provisioning_model=None, percent="50")
     assert (made["generation"], made["provisioning_model"]) == ("", "")
     answer = client.get("/v1/prices", params={"page_size": 1000}).json()["prices"]
-    tpus = [one for one in answer if one["unit"] != "vm_hour"]
-    assert {one["discount"]["percent"] for one in tpus} == {"50"}
-    assert {one["discount"] for one in answer if one not in tpus} == {None}, "of machines"
+    tpus = [discount for discount in answer if discount["unit"] != "vm_hour"]
+    assert {tpu["discount"]["percent"] for tpu in tpus} == {"50"}
+    assert {discount["discount"] for discount in answer if discount not in tpus} == {None}, (
+        "of machines"
+    )
 
 
 def test_a_discount_for_a_machine_type_stands_beside_one_for_every_tpu(client):

@@ -403,7 +403,7 @@ def test_the_nodes_that_a_budget_will_delete_are_counted_with_their_cost(lab, at
             unit.budgets.add(budget)
             unit.alerts.save(budget.id, Alert(EXCEEDED, window.start, fired_at=NOON))
     assert attention.find_budget_ends() == {node.id: BudgetEnd(NOON + 600, "soon")}
-    found = {one.subject: one for one in attention.read_agenda().needs_person}
+    found = {item.subject: item for item in attention.read_agenda().needs_person}
     assert found["soon"].text == "The budget is exceeded, and 1 node will be deleted"
     assert (found["soon"].hourly, found["told"].hourly) == (HOURLY, None)
 

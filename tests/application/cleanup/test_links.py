@@ -310,7 +310,10 @@ def test_of_two_processes_that_use_a_link_at_once_one_does_and_the_other_says_it
     with units.reading() as unit:
         ended = unit.cleanups.list_by_node(node.id)
     if verb is Verb.DELETE:
-        assert (after.asked, [one.reason for one in ended]) == (Asked.ABSENT, [BECAUSE])
+        assert (after.asked, [ended_node.reason for ended_node in ended]) == (
+            Asked.ABSENT,
+            [BECAUSE],
+        )
     else:
         assert (after.kept_until, ended) == (NOON + 4 * HOUR, [])
 

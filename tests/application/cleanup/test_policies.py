@@ -125,8 +125,8 @@ def test_of_two_who_saw_the_same_version_one_writes(policies):
             return None
 
     with ThreadPoolExecutor(2) as pool:
-        written = [one for one in pool.map(write, (600, 700)) if one is not None]
-    assert [one.version for one in written] == [2]
+        written = [policy for policy in pool.map(write, (600, 700)) if policy is not None]
+    assert [policy.version for policy in written] == [2]
     assert policies.get("default") == written[0]
 
 

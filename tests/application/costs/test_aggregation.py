@@ -42,7 +42,7 @@ def test_any_grouping_and_any_calendar_come_to_the_whole(used, book, names, zone
     tally = CostTally(tuple(names), {}, parts, Activities(slots, 1_800))
     meters = []
     for usage, whose, labels in used:
-        meter = Meter(usage, book, NOW, [replace(one, labels=labels) for one in whose])
+        meter = Meter(usage, book, NOW, [replace(payer, labels=labels) for payer in whose])
         meters.append(meter)
         tally.add_usage(meter, since=usage.start)
     rows = tally.list_rows()
@@ -78,7 +78,7 @@ def test_each_second_counts_as_what_the_node_did():
 @moderate
 @given(st.lists(st.tuples(ran(), ATTRIBUTIONS), min_size=1, max_size=4), BOOKS)
 def test_what_each_value_comes_to_alone_sums_to_all_of_them(used, book):
-    teams = {one.team for _, whose in used for one in whose}
+    teams = {payer.team for _, whose in used for payer in whose}
 
     def total(only):
         tally = CostTally((), only, [WEEK])
@@ -114,7 +114,7 @@ def test_what_is_uncertain_or_has_no_price_is_so_once_however_time_and_people_ar
 ):
     """What is posted tells it from the interval, what is not from the seconds that are added."""
     edges = [NOON - DAY, *sorted(cuts), NOW]
-    teams = {one.team for _, whose in used for one in whose}
+    teams = {payer.team for _, whose in used for payer in whose}
     meters = [Meter(usage, book, NOW, whose) for usage, whose in used]
     uncertain = unpriced = 0
     for left, right in pairwise(edges):

@@ -54,8 +54,8 @@ def lived_through(units, nodes, book=BOOK, doubt=0):
         later = [Attribution(node.id, at, team=team) for at, team in sorted(changes.items())]
         with units() as unit:
             usage = unit.usage.save(usage)
-            for one in later:
-                unit.attributions.add(one, NOON)
+            for row in later:
+                unit.attributions.add(row, NOON)
             post_usage(unit, usage, book, NOW)
         found.append(usage)
     return [*before, *found]

@@ -36,5 +36,5 @@ def test_of_many_prices_that_are_entered_at_once_for_one_instant_one_is_taken(
         thread.start()
     for thread in threads:
         thread.join()
-    assert [one.effective_from for one in taken] == [clock]
+    assert [price.effective_from for price in taken] == [clock]
     assert refused == [taken[0].id] * 4

@@ -321,7 +321,7 @@ def shown(**changes):
 def test_a_reading_is_shown_with_its_unit(api, signal, value, said):
     reading = {**shown()["signals"][0], "signal": signal, "value": value}
     api.when("GET", f"/v1/nodes/{ID}/idle", shown(signals=[reading]))
-    (line,) = [one for one in steward("nodes", "idle", ID).stdout.splitlines() if signal in one]
+    (line,) = [line for line in steward("nodes", "idle", ID).stdout.splitlines() if signal in line]
     assert f" {said} " in line
 
 

@@ -53,7 +53,7 @@ def page(*some):
 
 
 def cells(line):
-    return [one.strip() for one in line.split("  ") if one.strip()]
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
 def test_the_list_says_how_each_stands(api):

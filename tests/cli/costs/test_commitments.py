@@ -99,7 +99,7 @@ def report(**overrides):
 
 
 def cells(line):
-    return [one.strip() for one in line.split("  ") if one.strip()]
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
 def fits(said):

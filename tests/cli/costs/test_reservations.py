@@ -62,7 +62,7 @@ def page(*some):
 
 
 def cells(line):
-    return [one.strip() for one in line.split("  ") if one.strip()]
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
 def entry(**overrides):

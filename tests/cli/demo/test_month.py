@@ -165,7 +165,7 @@ def test_an_orphan_is_billed(lived):
 
 
 def test_budgets_are_exceeded_and_one_will_delete(lived):
-    shown = {one.budget.name: one for one in _statuses(lived)}
+    shown = {status.budget.name: status for status in _statuses(lived)}
     over = {
         name
         for name, one in shown.items()

@@ -113,7 +113,7 @@ def test_json_is_the_text_of_the_api(api):
 def test_several_pages_are_one_list(api):
     api.when("GET", "/v1/nodes", page(node(), token=ID), page(node(id=OTHER)))
     shown = json.loads(steward("nodes", "list", "--json").stdout)
-    assert [one["id"] for one in shown["nodes"]] == [ID, OTHER]
+    assert [node["id"] for node in shown["nodes"]] == [ID, OTHER]
     assert shown["next_page_token"] == ""
     assert api.calls[1].query["page_token"] == [ID]
 

@@ -32,8 +32,8 @@ class Silent:
     def close(self) -> None:
         """Take no more, and let all go."""
         self._socket.close()
-        for one in self.callers:
-            one.close()
+        for caller in self.callers:
+            caller.close()
 
     def _take(self) -> None:
         with suppress(OSError):

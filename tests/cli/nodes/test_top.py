@@ -96,7 +96,7 @@ def test_only_so_many_are_shown_and_the_others_are_summed(busy):
 
 def test_a_script_reads_the_same(busy):
     found = json.loads(steward("nodes", "top", "-n", "2", "--json").stdout)
-    assert [(one["node"]["name"], one["idle"]["state"]) for one in found["nodes"]] == [
+    assert [(node["node"]["name"], node["idle"]["state"]) for node in found["nodes"]] == [
         ("big", "NOTIFIED"),
         ("trainer", "ACTIVE"),
     ]

@@ -23,7 +23,7 @@ from tests.ports import free_port
 PATIENCE = 60
 """Seconds after which the test gives up."""
 
-WISH = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
+NODE_REQUEST = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "team": "vision"}
 
 
 class Serving:
@@ -92,8 +92,8 @@ def serving(folder: Path) -> Iterator[Serving]:
         running.process.kill()
         running.process.communicate()
         until(lambda: gone(workers), PATIENCE)
-        for one in counts:  # nobody else is left to remove it
-            shutil.rmtree(one, ignore_errors=True)
+        for count in counts:  # nobody else is left to remove it
+            shutil.rmtree(count, ignore_errors=True)
 
 
 def _counts_of(pid: int) -> Path:
@@ -101,7 +101,7 @@ def _counts_of(pid: int) -> Path:
 
     def told() -> list[bytes]:
         settings = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return [one for one in settings if one.startswith(COUNTS.encode())]
+        return [setting for setting in settings if setting.startswith(COUNTS.encode())]
 
     return Path(until(told)[0].partition(b"=")[2].decode())
 
@@ -138,7 +138,7 @@ def test_two_workers_write_to_sqlite_one_is_replaced_and_all_end(tmp_path):
 
 def _write(url: str) -> int:
     """The status of one request for a node."""
-    return httpx2.post(f"{url}/v1/nodes", json=WISH, timeout=PATIENCE).status_code
+    return httpx2.post(f"{url}/v1/nodes", json=NODE_REQUEST, timeout=PATIENCE).status_code
 
 
 def _counted(url: str) -> float:

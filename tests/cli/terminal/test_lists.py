@@ -66,7 +66,7 @@ def test_a_list_is_sorted_by_a_column_or_by_a_field(api):
         shown = steward("nodes", "list", "-o", "name", "--sort-by", sort_by).stdout
         assert shown.split() == names
     found = json.loads(steward("nodes", "list", "--json", "--sort-by", "name").stdout)
-    assert [one["name"] for one in found["nodes"]] == ["helper", "old", "trainer"]
+    assert [node["name"] for node in found["nodes"]] == ["helper", "old", "trainer"]
 
 
 def test_a_list_without_headings_is_rows_alone(api):

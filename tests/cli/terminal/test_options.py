@@ -15,8 +15,8 @@ from service.domain.nodes.request import MAX_SCRIPT_BYTES
 def names_of(command):
     """The names of all options of a command, and of the commands below it."""
     below = getattr(command, "commands", {}).values()
-    own = [name for one in command.params for name in one.opts if name.startswith("-")]
-    return own + [name for one in below for name in names_of(one)]
+    own = [name for param in command.params for name in param.opts if name.startswith("-")]
+    return own + [name for child in below for name in names_of(child)]
 
 
 def test_every_option_is_named_in_lower_case():

@@ -9,16 +9,16 @@ from service.cli.terminal.resolve import pick_node
 from tests.cli.given import ID, node, page, steward
 
 BY_NAME = [
-    *(["nodes", one] for one in ("show", "delete", "stop", "start", "events", "cost", "ledger")),
-    *(["nodes", one] for one in ("connect", "explain")),
+    *(["nodes", verb] for verb in ("show", "delete", "stop", "start", "events", "cost", "ledger")),
+    *(["nodes", verb] for verb in ("connect", "explain")),
     ["nodes", "reimage", "--framework", "jax"],
     ["nodes", "set", "--team", "vision"],
-    *(["reservations", one] for one in ("show", "ledger")),
+    *(["reservations", verb] for verb in ("show", "ledger")),
     ["reservations", "withdraw", "--reason", "wrong"],
     ["commitments", "show"],
     ["commitments", "withdraw", "--reason", "wrong"],
-    *(["budgets", one] for one in ("show", "delete")),
-    *(["orphans", one] for one in ("adopt", "delete")),
+    *(["budgets", verb] for verb in ("show", "delete")),
+    *(["orphans", verb] for verb in ("adopt", "delete")),
     ["prices", "discount", "end"],
 ]
 

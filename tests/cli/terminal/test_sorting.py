@@ -48,5 +48,5 @@ def test_rows_that_are_equal_keep_their_order():
 
 def test_resources_are_in_the_order_of_the_exact_field():
     found = [{"id": "a", "cost": "10.000000001"}, {"id": "b", "cost": "9.9"}, {"id": "c"}]
-    assert [one["id"] for one in sort_documents(found, "cost")] == ["b", "a", "c"]
-    assert [one["id"] for one in sort_documents(found, "-cost")] == ["a", "b", "c"]
+    assert [document["id"] for document in sort_documents(found, "cost")] == ["b", "a", "c"]
+    assert [document["id"] for document in sort_documents(found, "-cost")] == ["a", "b", "c"]

@@ -53,8 +53,8 @@ def test_a_token_of_the_file_goes_where_the_environment_says(hostile):
 
 def test_what_is_set_in_one_place_is_used(hostile):
     both = {"STEWARD_URL": hostile.url, "STEWARD_TOKEN": "secret"}
-    for one in ({"environment": both, "file": {}}, {"environment": {}, "file": both}):
-        assert _list(**one)[0] == 0
+    for sources in ({"environment": both, "file": {}}, {"environment": {}, "file": both}):
+        assert _list(**sources)[0] == 0
         assert hostile.calls.pop().headers["Authorization"] == "Bearer secret"
 
 

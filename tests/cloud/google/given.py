@@ -71,10 +71,10 @@ class Pager:
     @property
     def pages(self) -> Any:
         """The pages; one that is an exception is raised when its turn comes."""
-        for one in self._pages:
-            if isinstance(one, Exception):
-                raise one
-            yield one
+        for page in self._pages:
+            if isinstance(page, Exception):
+                raise page
+            yield page
 
 
 def operation(

@@ -73,7 +73,9 @@ def test_neither_machines_nor_callers_nor_other_projects_are_told_of(
     path = preempted(cloud)
     cloud.tpus().delete(Place.from_path(path))
     cloud.settle()
-    assert [one.path for one in history.list_terminations("lab", *ALL_TIME)] == [path]
+    assert [termination.path for termination in history.list_terminations("lab", *ALL_TIME)] == [
+        path
+    ]
     assert history.list_terminations("elsewhere", *ALL_TIME) == []
 
 
@@ -139,16 +141,16 @@ def test_the_question_names_the_log_and_the_time_and_has_a_timeout(client: Any) 
 def test_every_page_is_read_and_one_that_fails_fails_the_whole(client: Any) -> None:
     def answers(*last: Any) -> Iterator[Any]:
         yield ListLogEntriesResponse(entries=[entry()], next_page_token="2")
-        for one in last:
-            if isinstance(one, Exception):
-                raise one
-            yield one
+        for answer in last:
+            if isinstance(answer, Exception):
+                raise answer
+            yield answer
 
     client.list_log_entries.return_value.pages = answers(
         ListLogEntriesResponse(entries=[entry(NOON + 5)])
     )
     found = GoogleHistory(client).list_terminations("lab", *ALL_TIME)
-    assert [one.at for one in found] == [NOON, NOON + 5]
+    assert [entry.at for entry in found] == [NOON, NOON + 5]
     client.list_log_entries.return_value.pages = answers(exceptions.ServiceUnavailable("away"))
     with pytest.raises(CloudUnavailable):
         GoogleHistory(client).list_terminations("lab", *ALL_TIME)

@@ -125,7 +125,7 @@ def test_a_price_that_cannot_be_is_told_and_not_taken(
 ) -> None:
     set_prices(emulator, listed={"TpuV6e running in Columbus": absurd})
     reading = read_skus(feed.list_skus())
-    assert [one.description for one in reading.refused] == ["TpuV6e running in Columbus"]
+    assert [refusal.description for refusal in reading.refused] == ["TpuV6e running in Columbus"]
     assert Sku("v6e", "on_demand", "us-east5") not in quoted(reading)
 
 
@@ -151,7 +151,9 @@ def test_every_call_asks_for_dollars_with_a_timeout_and_tries_again(client: Any)
     client.list_skus.return_value.pages = iter(())
     assert GooglePrices(client).list_skus() == []
     calls = [call.kwargs for call in client.list_skus.call_args_list]
-    assert [call["request"].parent for call in calls] == [f"services/{one}" for one in SERVICES]
+    assert [call["request"].parent for call in calls] == [
+        f"services/{service}" for service in SERVICES
+    ]
     assert {call["request"].currency_code for call in calls} == {"USD"}
     assert {call["request"].page_size for call in calls} == {PAGE_SIZE}
     assert {call["timeout"] for call in calls} == {PATIENT.listing.timeout}

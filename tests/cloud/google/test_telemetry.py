@@ -42,10 +42,10 @@ def test_the_busiest_core_of_each_worker_is_told_minute_by_minute(cloud):
     cloud.wait(600)
     found = read(cloud, Kind.CPU)
     record = cloud.world.nodes[name]
-    assert {one.node_uid for one in found} == {str(record.message.id)}
-    assert sorted({one.worker for one in found}) == list(range(record.accelerator.hosts))
-    assert {one.end - one.start for one in found} == {60}
-    assert max(one.value for one in found) == 100
+    assert {point.node_uid for point in found} == {str(record.message.id)}
+    assert sorted({point.worker for point in found}) == list(range(record.accelerator.hosts))
+    assert {point.end - point.start for point in found} == {60}
+    assert max(point.value for point in found) == 100
     assert len(found) >= 9 * record.accelerator.hosts
 
 
@@ -55,8 +55,8 @@ def test_the_busiest_chip_is_told_by_its_instance(cloud):
     cloud.wait(600)
     found = read(cloud, Kind.DUTY_CYCLE)
     record = cloud.world.nodes[name]
-    assert {one.instance_id for one in found} == {str(instance_id(record, 0))}
-    assert {one.node_uid for one in found} == {""}
+    assert {point.instance_id for point in found} == {str(instance_id(record, 0))}
+    assert {point.node_uid for point in found} == {""}
     assert found[-1].value == 70
 
 
@@ -67,7 +67,7 @@ def test_the_core_that_worked_last_counts_as_idle_for_the_shortest(cloud):
     cloud.wait(120)
     busy(cloud, name, tensorcore=0)
     cloud.wait(300)
-    values = [one.value for one in read(cloud, Kind.TENSORCORE_IDLE)]
+    values = [point.value for point in read(cloud, Kind.TENSORCORE_IDLE)]
     assert min(values) == 0
     assert 200 <= values[-1] <= 300
 
@@ -76,7 +76,7 @@ def test_the_network_is_told_in_bytes_a_second_for_both_ways(cloud):
     name = cloud.ready()
     busy(cloud, name, received=5e6, sent=1e3)
     cloud.wait(600)
-    values = {round(one.value) for one in read(cloud, Kind.NETWORK, 240)}
+    values = {round(point.value) for point in read(cloud, Kind.NETWORK, 240)}
     assert values == {5_001_000}
 
 
@@ -95,7 +95,7 @@ def network(client, **ways):
 
     client.list_time_series.side_effect = answer
     found = GoogleTelemetry(client, ONCE).read_samples("lab", Kind.NETWORK, 0, 600)
-    return {one.end: one.value for one in found}
+    return {point.end: point.value for point in found}
 
 
 def at(end):
@@ -129,7 +129,9 @@ def test_chips_are_told_by_their_instance(cloud, kind):
     cloud.wait(300)
     record = cloud.world.nodes[name]
     found = read(cloud, kind, 180)
-    assert {(one.instance_id, one.value) for one in found} == {(str(instance_id(record, 0)), 4)}
+    assert {(point.instance_id, point.value) for point in found} == {
+        (str(instance_id(record, 0)), 4)
+    }
 
 
 def test_the_manual_states_the_calls_of_a_check_and_the_size_of_a_page(client):

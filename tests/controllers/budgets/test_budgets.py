@@ -39,7 +39,7 @@ def test_each_threshold_is_told_once_however_many_daemons_look(budgeted, units, 
         budgeted.tick(HOUR)
         other.controller.tick(budgeted.lease)
         BudgetedLab(units, clock).controller.tick(budgeted.lease)
-    assert [one["alert"] for one in told(budgeted, budget)] == [
+    assert [alert["alert"] for alert in told(budgeted, budget)] == [
         "actual:50",
         "actual:80",
         "exceeded",
@@ -50,7 +50,7 @@ def test_each_threshold_is_told_once_however_many_daemons_look(budgeted, units, 
     assert first["budget"]["name"] == "vision monthly"
     assert first["at"] == to_rfc3339(clock.now - 7 * HOUR)
     alerts = budgeted.budgets.get(budget.id).shown.alerts
-    assert [one.kind for one in alerts] == ["actual:50", "actual:80", "exceeded"]
+    assert [alert.kind for alert in alerts] == ["actual:50", "actual:80", "exceeded"]
 
 
 def test_two_looks_at_once_are_one(budgeted):
@@ -89,8 +89,10 @@ def test_each_channel_gets_its_own_message(budgeted):
     budgeted.tick(HOUR)
     with budgeted.units.reading() as unit:
         found = unit.notifications.list_newest(budget.id, 9)
-    assert {one.channel for one in found} == {Channel.WEBHOOK, Channel.MAIL}
-    assert {json.loads(one.body)["id"] for one in found} == {one.id for one in found}
+    assert {notification.channel for notification in found} == {Channel.WEBHOOK, Channel.MAIL}
+    assert {json.loads(notification.body)["id"] for notification in found} == {
+        notification.id for notification in found
+    }
 
 
 def test_without_anybody_to_tell_the_alert_is_kept_all_the_same(budgeted):
@@ -98,7 +100,7 @@ def test_without_anybody_to_tell_the_alert_is_kept_all_the_same(budgeted):
     budgeted.up(budgeted.ask())
     budgeted.tick(HOUR)
     assert told(budgeted, budget) == []
-    assert [one.kind for one in budgeted.budgets.get(budget.id).shown.alerts] == ["exceeded"]
+    assert [alert.kind for alert in budgeted.budgets.get(budget.id).shown.alerts] == ["exceeded"]
 
 
 def test_a_forecast_is_told_of_where_there_is_one(budgeted):
@@ -127,7 +129,7 @@ def test_a_burn_rate_is_told_of_when_it_lasts(budgeted):
         if told(budgeted, budget):
             found.append(minutes)
             break
-    assert [one["alert"] for one in told(budgeted, budget)] == ["burn_rate"]
+    assert [alert["alert"] for alert in told(budgeted, budget)] == ["burn_rate"]
     assert found
 
 
@@ -156,7 +158,7 @@ def test_nodes_are_deleted_after_the_grace_and_not_before(budgeted, clock):
     assert message["deletes_at"] == to_rfc3339(clock.now + 900)
     assert budgeted.budgets.get(budget.id).shown.deletes_at == clock.now + 900
     budgeted.tick(899)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.PRESENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.PRESENT}
     budgeted.tick(1)
     for node in map(budgeted.node, mine):
         assert (node.asked, node.delete_requested_at) == (Asked.ABSENT, clock.now)
@@ -182,8 +184,12 @@ def test_a_node_is_locked_before_the_budget_that_deletes_it(budgeted, engine):
     assert len(ends) == 2
     for end in ends:
         begun = max(at for at in range(end) if statements[at] == "BEGIN")
-        locks = [one for one in statements[begun:end] if "FOR " in one and "UPDATE" in one]
-        tables = [one.partition("FROM ")[2].split()[0] for one in locks]
+        locks = [
+            statement
+            for statement in statements[begun:end]
+            if "FOR " in statement and "UPDATE" in statement
+        ]
+        tables = [lock.partition("FROM ")[2].split()[0] for lock in locks]
         assert tables.index("nodes") < tables.index("budgets")
 
 
@@ -217,7 +223,7 @@ def test_what_costs_nothing_is_not_deleted(budgeted):
     budgeted.nodes.stop(mine[0].id)
     budgeted.down(mine[0], NodeState.STOPPED)
     budgeted.tick(900)
-    assert [budgeted.node(one).asked for one in mine] == [Asked.STOPPED, Asked.ABSENT]
+    assert [budgeted.node(node).asked for node in mine] == [Asked.STOPPED, Asked.ABSENT]
     assert budget.on_exceeded is OnExceeded.DELETE
 
 
@@ -254,7 +260,7 @@ def test_the_warning_of_another_budget_does_not_count_as_its_own(budgeted, clock
         budgeted, name="nlp", scope=scope, on_exceeded=OnExceeded.DELETE, grace_seconds=DAY
     )
     budgeted.tick(3 * HOUR)
-    assert [one["alert"] for one in told(budgeted, other)] == ["exceeded"]
+    assert [alert["alert"] for alert in told(budgeted, other)] == ["exceeded"]
     with budgeted.units() as unit:
         unit.nodes.charge_to(Attribution(late.id, clock.now + 1, "", "vision"), clock.now)
     budgeted.tick(1_800)
@@ -280,7 +286,7 @@ def test_a_budget_that_cannot_be_looked_at_keeps_no_other_from_its_turn(budgeted
     controller = BudgetController(budgeted.units, budgeted.prices, clock, Poisoned())
     clock.pass_(900)
     controller.tick(budgeted.lease)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.ABSENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.ABSENT}
     assert budget.on_exceeded is OnExceeded.DELETE
 
 
@@ -314,21 +320,21 @@ def test_a_budget_that_was_changed_within_the_grace_deletes_nothing(budgeted, ch
     budgeted.budgets.update_fields(budget.id, changes)
     budgeted.tick(900)
     budgeted.tick(900)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.PRESENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.PRESENT}
 
 
 def test_a_budget_that_is_taken_away_deletes_nothing(budgeted):
     budget, mine, _ = exceeded(budgeted)
     budgeted.budgets.delete(budget.id)
     budgeted.tick(900)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.PRESENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.PRESENT}
 
 
 def test_a_new_period_within_the_grace_spares_the_nodes(budgeted, clock):
     clock.now += 12 * HOUR - 7_500
     budget, mine, _ = exceeded(budgeted, period=Period.DAY)
     budgeted.tick(900)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.PRESENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.PRESENT}
     assert budget.window_at(clock.now).start == clock.now - 600
 
 
@@ -337,13 +343,13 @@ def test_a_period_that_is_exceeded_before_anybody_looks_is_told_of_first(budgete
     clock.now += 12 * HOUR - 7_500
     budget, mine, _ = exceeded(budgeted, period=Period.DAY)
     budgeted.tick(5 * HOUR)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.PRESENT}
-    assert [one["deletes_at"] for one in told(budgeted, budget)][1:] == [
+    assert {budgeted.node(node).asked for node in mine} == {Asked.PRESENT}
+    assert [alert["deletes_at"] for alert in told(budgeted, budget)][1:] == [
         to_rfc3339(clock.now + 900)
     ]
     deliver(budgeted)
     budgeted.tick(900)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.ABSENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.ABSENT}
 
 
 def test_one_that_learns_to_delete_late_tells_first(budgeted, clock):
@@ -367,7 +373,7 @@ def test_a_project_that_is_not_ours_is_left_to_its_own_daemon(budgeted, units):
         unit.leases.save_heard(foreign, heard=True)
     budgeted.clock.pass_(900)
     budgeted.controller.tick(foreign)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.PRESENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.PRESENT}
     assert budgeted.budgets.get(budget.id).shown.deletes_at <= budgeted.clock.now
 
 
@@ -381,7 +387,7 @@ def test_without_a_grace_nodes_go_once_the_message_was_tried_and_not_before(
     for _ in range(5):
         budgeted.tick()
         assert budgeted.node(node).asked is Asked.PRESENT
-    assert [one["alert"] for one in told(budgeted, budget)] == ["exceeded"]
+    assert [alert["alert"] for alert in told(budgeted, budget)] == ["exceeded"]
     deliver(budgeted, post)
     assert len(post.sent) == arrives
     budgeted.tick()
@@ -433,11 +439,11 @@ def test_nodes_wait_until_the_log_was_heard_in_every_project_that_counts(budgete
         unit.leases.save_heard(lease, heard=False)
     budgeted.tick(900)
     budgeted.tick(HOUR)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.PRESENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.PRESENT}
     with units() as unit:
         unit.leases.save_heard(lease, heard=True)
     budgeted.tick()
-    assert {budgeted.node(one).asked for one in mine} == {Asked.ABSENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.ABSENT}
 
 
 def test_a_budget_of_one_project_waits_for_the_log_of_no_other(budgeted, units):
@@ -445,7 +451,7 @@ def test_a_budget_of_one_project_waits_for_the_log_of_no_other(budgeted, units):
     with units() as unit:
         unit.leases.take("other", "another daemon", 3_600)
     budgeted.tick(900)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.ABSENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.ABSENT}
 
 
 def test_nobody_waits_for_the_log_of_a_project_that_nobody_looks_after(budgeted, units):
@@ -453,4 +459,4 @@ def test_nobody_waits_for_the_log_of_a_project_that_nobody_looks_after(budgeted,
     with units() as unit:
         unit.leases.release(unit.leases.take("other", "another daemon", 3_600))
     budgeted.tick(900)
-    assert {budgeted.node(one).asked for one in mine} == {Asked.ABSENT}
+    assert {budgeted.node(node).asked for node in mine} == {Asked.ABSENT}

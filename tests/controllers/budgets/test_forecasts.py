@@ -57,9 +57,13 @@ def kept(units, window=MONTH):
 def test_everything_and_each_team_is_written_down_once_a_day(controller, lease, units, clock):
     controller.tick(lease)
     first = kept(units)
-    assert [one.scope for one in first] == ["", "team:", "team:vision"]
+    assert [snapshot.scope for snapshot in first] == ["", "team:", "team:vision"]
     pace = RATE * (MONTH.end - NOON - HOUR) // (NOON + HOUR - floor_to(NOON, DAY))
-    assert [one.band.mid for one in first] == [2 * (RATE + pace), RATE + pace, RATE + pace]
+    assert [snapshot.band.mid for snapshot in first] == [
+        2 * (RATE + pace),
+        RATE + pace,
+        RATE + pace,
+    ]
     clock.pass_(11 * HOUR - 1)
     controller.tick(lease)
     assert kept(units) == first

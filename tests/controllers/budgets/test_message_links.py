@@ -79,8 +79,8 @@ class Outbox:
         look = IdleLook(node, applied, verdict, Signals({}), 9_600_000_000)
         message = idle_message(look, at, NOON - HOUR, at + 900, promise)
         with self.units() as unit:
-            for one in notifications_of(message, recipients or (MAIL,), at, new_id):
-                unit.notifications.add(one)
+            for notification in notifications_of(message, recipients or (MAIL,), at, new_id):
+                unit.notifications.add(notification)
 
     def send(self, one: Notification, to: Recipient, now: int) -> None:
         """Take a message, and do what is next in `sends`."""

@@ -75,9 +75,9 @@ class FakeTelemetry:
             raise CloudUnavailable("no answer")
         arrived = self.clock() - self.late
         return [
-            one
-            for one in self.points.get(kind, [])
-            if since < one.end <= until and one.end <= arrived
+            point
+            for point in self.points.get(kind, [])
+            if since < point.end <= until and point.end <= arrived
         ]
 
 
@@ -237,8 +237,8 @@ class IdleLab:
     def post(self) -> None:
         """Try to send every message once; none arrives, so that tests still find it."""
         with self.units() as unit:
-            for one in unit.notifications.list_due(self.clock(), 1_000):
-                unit.notifications.save(replace(one, tries=one.tries + 1))
+            for notification in unit.notifications.list_due(self.clock(), 1_000):
+                unit.notifications.save(replace(notification, tries=notification.tries + 1))
 
     def measure(self, kind: Kind, number: int, worker: int, start: int, value: float) -> None:
         """A point over a minute: some metrics know a worker by its node, others by its instance."""

@@ -40,7 +40,7 @@ def test_new_objects_join_the_oldest_generation_unvisited():
     kept = []
     with Collector(lambda: 0.0).pause_gc():
         kept += [[number] for number in range(50_000)]
-    young = {id(one) for generation in (0, 1) for one in gc.get_objects(generation)}
+    young = {id(held) for generation in (0, 1) for held in gc.get_objects(generation)}
     assert not young.intersection(map(id, kept))
     assert gc.get_freeze_count() == 0
 

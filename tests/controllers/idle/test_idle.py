@@ -65,7 +65,7 @@ def test_the_evidence_is_kept_after_the_end(lab):
     evidence = ended.evidence
     assert evidence["verdict"]["level"] == "QUIET"
     assert evidence["policy"]["source"] == "node"
-    levels = {(one["signal"], one["level"]) for one in evidence["signals"]}
+    levels = {(signal["signal"], signal["level"]) for signal in evidence["signals"]}
     assert ("tensorcore_idle_duration", "QUIET") in levels
     assert ended.action is Action.DELETE
     assert any("deleted at" in message for message in events), "it was told before"
@@ -249,8 +249,8 @@ def test_a_label_keeps_a_node_and_one_that_cannot_be_read_does_as_well(lab):
     over = lab.add(REST, labels={"keep-until": "2026-11-05"})
     lab.minute(ENOUGH)
     assert lab.ended() == [over.name]
-    for one in (kept, protected):
-        assert lab.course(one).course.state == "CANDIDATE", "it takes its course"
+    for node in (kept, protected):
+        assert lab.course(node).course.state == "CANDIDATE", "it takes its course"
 
 
 @pytest.mark.deep
@@ -299,7 +299,9 @@ def test_an_inherited_policy_deletes_nothing_that_nobody_was_told_of(lab):
     lab.minute(GRACE_MINUTES)
     assert lab.node(idle).asked == "present", "whoever can be told now has the whole grace"
     with lab.units.reading() as unit:
-        messages = [one.about_id for one in unit.notifications.list_due(lab.clock(), 100)]
+        messages = [
+            notification.about_id for notification in unit.notifications.list_due(lab.clock(), 100)
+        ]
     assert messages == [idle.id]
     lab.minute(2)
     assert lab.node(idle).asked == "absent"
@@ -431,8 +433,8 @@ def test_three_at_most_go_in_a_tick_and_a_tenth_and_one_of_an_owner(lab):
     lab.minute(IDLE_MINUTES + GRACE_MINUTES)
     assert len(lab.ended()) == 1
     lab.minute(1)
-    assert sorted(lab.ended()) == sorted(one.name for one in same)
-    assert all(lab.node(one).asked == "present" for one in busy)
+    assert sorted(lab.ended()) == sorted(node.name for node in same)
+    assert all(lab.node(node).asked == "present" for node in busy)
 
 
 @pytest.mark.deep
@@ -481,7 +483,7 @@ def test_when_monitoring_goes_dark_the_breaker_opens_and_closes_by_itself(lab):
     assert lab.ended() == []
     lab.minute(ENOUGH)
     assert lab.ended()
-    assert set(lab.ended()) <= {one.name for one in nodes}
+    assert set(lab.ended()) <= {node.name for node in nodes}
     assert len(busy) == 5
 
 
@@ -521,8 +523,8 @@ def test_nodes_that_became_unknown_in_a_tick_that_failed_open_the_breaker_all_th
 ):
     nodes = [lab.add(REST, idle=None) for _ in range(10)]
     lab.minute(20)
-    for one in nodes[:5]:
-        lab.doing[one.id] = None
+    for node in nodes[:5]:
+        lab.doing[node.id] = None
     failed = write_fails(monkeypatch, lambda row: len(row.breaker.lost) == 5)
     minutes_in_spite_of(lab, 20, failed)
     assert Rail.BREAKER in rails_of(lab)
@@ -534,7 +536,7 @@ def test_a_clock_that_jumped_in_a_tick_that_failed_holds_all_the_same(lab, monke
     lab.controller._monotonic = lambda: lab.clock() - ahead[0]
     lab.minute(2)
     ahead[0] = 120.0
-    failed = write_fails(monkeypatch, lambda row: any(one.rail == "clock" for one in row.holds))
+    failed = write_fails(monkeypatch, lambda row: any(hold.rail == "clock" for hold in row.holds))
     minutes_in_spite_of(lab, 1, failed)
     assert Rail.CLOCK in rails_of(lab)
 
@@ -543,7 +545,7 @@ def alarms_of(lab):
     """Who was told of what holds the cleanup of the project, the earliest first."""
     with lab.units.reading() as unit:
         found = unit.notifications.list_newest("lab", 100, About.PROJECT)
-    return [(one.recipient.emails, json.loads(one.body)) for one in reversed(found)]
+    return [(node.recipient.emails, json.loads(node.body)) for node in reversed(found)]
 
 
 def tells(lab, scope, *emails):
@@ -743,7 +745,7 @@ def messages(lab):
     """The bodies of what is to be sent, the first one first."""
     with lab.units.reading() as unit:
         due = unit.notifications.list_due(lab.clock() + 86_400, 100)
-    return [(one.channel, json.loads(one.body)) for one in due]
+    return [(node.channel, json.loads(node.body)) for node in due]
 
 
 @pytest.mark.deep

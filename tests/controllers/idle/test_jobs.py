@@ -47,11 +47,12 @@ def test_people_are_told_that_a_job_that_hangs_stays_where_the_policy_does_not_m
     assert lab.course(hung).due_at is None
     with lab.units.reading() as unit:
         told = [
-            json.loads(one.body) for one in unit.notifications.list_due(lab.clock() + 86_400, 9)
+            json.loads(notification.body)
+            for notification in unit.notifications.list_due(lab.clock() + 86_400, 9)
         ]
         (said,) = unit.events.list_by_kind(hung.id, "idle", 0)
     why = "a node in no_progress is only notified; to have it deleted, set also: no_progress"
-    assert [(one["acts_at"], one["limits"]) for one in told] == [(None, [why])]
+    assert [(countdown["acts_at"], countdown["limits"]) for countdown in told] == [(None, [why])]
     assert said.message.endswith(why)
 
 

@@ -10,7 +10,7 @@ CPU, DUTY_CYCLE = Kind.CPU, Kind.DUTY_CYCLE
 
 
 def samples(*minutes, value=1.0):
-    return [Sample("node", 0, "", 60 * one, 60 * one + 60, value) for one in minutes]
+    return [Sample("node", 0, "", 60 * minute, 60 * minute + 60, value) for minute in minutes]
 
 
 def test_a_sample_is_new_once_though_reads_overlap():

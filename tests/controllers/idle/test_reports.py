@@ -76,7 +76,7 @@ def test_an_idle_node_goes_by_its_reports_alone(lab):
     assert lab.node(busy).asked == "present"
     with lab.units.reading() as unit:
         (ended,) = unit.cleanups.list_by_node(idle.id)
-    assert {one["signal"] for one in ended.evidence["signals"]} == {
+    assert {signal["signal"] for signal in ended.evidence["signals"]} == {
         *("device", "reported_cpu", "reported_network")
     }
     (report,) = ended.evidence["reports"]
@@ -379,7 +379,7 @@ def test_nodes_without_a_supervisor_are_never_read_and_coverage_says_what_they_c
     found = coverage_of(fleet, lab.clock(), TIMES)
     assert (found.unseen, found.nodes) == (1, 1)
     priced = replace(
-        fleet, subjects=tuple(replace(one, hourly=1_200_000_000) for one in fleet.subjects)
+        fleet, subjects=tuple(replace(subject, hourly=1_200_000_000) for subject in fleet.subjects)
     )
     assert coverage_of(priced, lab.clock(), TIMES).unseen_hourly == 1_200_000_000
 
@@ -446,7 +446,7 @@ def test_what_breaks_a_read_breaks_no_other(clock, subjects):
     workers.guest_attributes = guest_attributes
     reader = ReportReader(workers, clock, TIMES, at_once)
     found = reader.take_reports("lab", subjects, NOON).subjects
-    asked = {one.node.id: one.signals.asked_at for one in found}
+    asked = {assessed.node.id: assessed.signals.asked_at for assessed in found}
     assert asked.pop("n-0") is None
     assert set(asked.values()) == {NOON}
     assert reader.take_reports("lab", subjects, NOON).readings == {}, (
@@ -501,7 +501,7 @@ def test_a_busy_node_stays_when_the_id_of_its_instance_becomes_known(lab, gap, g
     busy = add(lab, {Kind.CPU: 2.0, Kind.NETWORK: 100.0}, idle=policy)
     minute, lab.telemetry.late = ENOUGH + 20, 120
     looks = names_itself_late(lab, busy, minute, lambda now: 0 <= now - minute + 2 < gap)
-    assert {one.course.state for one in looks} <= {"WARMING", "UNKNOWN", "ACTIVE"}
+    assert {look.course.state for look in looks} <= {"WARMING", "UNKNOWN", "ACTIVE"}
     assert lab.ended() == []
 
 
@@ -527,7 +527,8 @@ def test_a_crash_loop_on_a_busy_host_is_told_and_no_end_of_it_is_announced(lab):
     assert lab.ended() == []
     with lab.units.reading() as unit:
         (told,) = [
-            json.loads(one.body) for one in unit.notifications.list_due(lab.clock() + 86_400, 9)
+            json.loads(notification.body)
+            for notification in unit.notifications.list_due(lab.clock() + 86_400, 9)
         ]
     assert (told["action"], told["acts_at"]) == ("notify", None)
     assert "also: crash_loop" in told["limits"][0]

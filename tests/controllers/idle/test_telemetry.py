@@ -73,9 +73,9 @@ def test_a_read_says_whether_it_brought_what_was_owed():
     monitoring.broken = {Kind.CPU}
     reader.take_results("lab", READ, deeper=DEEPER)
     later.go_on()
-    begun = {one.kind: one.is_deep for one in reader.take_results("lab", READ)}
+    begun = {result.kind: result.is_deep for result in reader.take_results("lab", READ)}
     later.go_on()
-    after = {one.kind: one.is_deep for one in reader.take_results("lab", READ)}
+    after = {result.kind: result.is_deep for result in reader.take_results("lab", READ)}
     for kind in set(MONITORED) - {Kind.CPU}:
         assert begun[kind] != after[kind]
     assert not begun[Kind.CPU]
@@ -100,7 +100,9 @@ def last_seen(before, *ends, error_before=None):
     ]
     reader = TelemetryReader(telemetry, HandClock(), OVERLAP, at_once)
     read = {**READ, Kind.DUTY_CYCLE: before}
-    (found,) = [one for one in reader.take_results("lab", read) if one.kind is Kind.DUTY_CYCLE]
+    (found,) = [
+        result for result in reader.take_results("lab", read) if result.kind is Kind.DUTY_CYCLE
+    ]
     calls = [(since, until) for kind, since, until in telemetry.reads if kind is Kind.DUTY_CYCLE]
     assert len(telemetry.reads) - len(calls) == len(MONITORED) - 1, "one call for each other metric"
     return found, calls

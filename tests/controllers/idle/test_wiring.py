@@ -27,7 +27,10 @@ def test_the_cleanup_knows_from_the_orphan_collector_that_a_project_has_shrunk(
     ports = wiring.CloudPorts(cloud, cloud, cloud, monitoring=cloud, registry=cloud)
     periods = wiring.build_controllers(base, ports)
     (collector,) = [
-        one for some in periods.values() for one in some if isinstance(one, OrphanController)
+        controller
+        for some in periods.values()
+        for controller in some
+        if isinstance(controller, OrphanController)
     ]
     with units() as unit:
         lease = unit.leases.take(PROJECT, "one", 36_000)

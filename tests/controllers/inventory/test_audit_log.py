@@ -134,7 +134,7 @@ def test_a_daemon_that_was_down_for_days_asks_about_all_of_them_with_one_questio
     project, since, until = log.asked[0]
     ends = [usage_of(lab, node) for node in nodes]
     assert project == lab.lease.project
-    assert all(since <= (one.end_lo or 0) and (one.end or 0) < until for one in ends)
+    assert all(since <= (end.end_lo or 0) and (end.end or 0) < until for end in ends)
 
 
 def test_what_ended_long_ago_is_left_as_it_is(lab: Lab, log: FakeHistory) -> None:
@@ -195,7 +195,7 @@ def test_one_slice_of_several_is_corrected_by_itself(
     log.write(path, preempted)
     evidence.tick(lab.lease)
     with lab.units.reading() as unit:
-        ends = {one.slice: one.end for one in unit.usage.list_by_node(node.id)}
+        ends = {usage.slice: usage.end for usage in unit.usage.list_by_node(node.id)}
     assert ends == {0: None, 1: preempted}
     assert "slice 1: ended at " in lab.story(node)
 
@@ -256,7 +256,7 @@ def test_the_log_decides_about_every_interval_of_a_node_lost_around_its_first_mi
     evidence.tick(lab.lease)
     with lab.units.reading() as unit:
         intervals = unit.usage.list_by_node(node.id)
-    assert [bool(one.free) for one in intervals] == [free, free]
+    assert [bool(interval.free) for interval in intervals] == [free, free]
     if not free:
         assert intervals[0].start_hi == first.start_hi, "as it was before nobody could tell"
     assert lab.posted(node) == lab.cost(node)

@@ -62,7 +62,7 @@ def test_so_is_what_was_stopped_a_second_time_and_is_still(lab: Lab) -> None:
     lab.inventory.tick(lab.lease)
     assert lab.node(node).state == NodeState.STOPPED
     seconds = (down - ready), (again - up)
-    assert lab.cost(node) == sum(half_even(RATE * one, HOUR) for one in seconds)
+    assert lab.cost(node) == sum(half_even(RATE * second, HOUR) for second in seconds)
     assert lab.nodes.get_cost(node.id).uncertainty == 0
 
 
@@ -78,7 +78,7 @@ def test_who_deletes_it_before_the_look_at_all_pays_for_no_more(lab: Lab) -> Non
     lab.tick(30)
     lab.tick(30)
     seconds = (down - ready), (deleted - up)
-    assert lab.cost(node) == sum(half_even(RATE * one, HOUR) for one in seconds)
+    assert lab.cost(node) == sum(half_even(RATE * second, HOUR) for second in seconds)
     assert lab.cost(node) == lab.posted(node)
 
 
@@ -92,7 +92,7 @@ def test_who_stops_it_before_that_look_neither(lab: Lab) -> None:
     lab.tick(30)
     lab.tick(30)
     seconds = (down - ready), (again - up)
-    assert lab.cost(node) == sum(half_even(RATE * one, HOUR) for one in seconds)
+    assert lab.cost(node) == sum(half_even(RATE * second, HOUR) for second in seconds)
 
 
 def test_several_times_are_several_intervals(lab: Lab) -> None:
@@ -101,7 +101,7 @@ def test_several_times_are_several_intervals(lab: Lab) -> None:
     first, second, third, fourth = away(lab, 600, 600, 600, 600)
     lab.tick(600)
     seconds = (first - ready), (third - second), (lab.clock() - fourth)
-    assert lab.cost(node) == sum(half_even(RATE * one, HOUR) for one in seconds)
+    assert lab.cost(node) == sum(half_even(RATE * second, HOUR) for second in seconds)
     again = lab.story(node)
     lab.tick(600)
     assert lab.story(node) == again, "it is found once"

@@ -270,13 +270,13 @@ class House:
         """Every node that is written down, the oldest first."""
         with self.units.reading() as unit, make_reading_engine(self.engine).begin() as connection:
             ids = connection.execute(select(tables.nodes.c.id)).scalars().all()
-            return [unit.nodes.get(one) for one in sorted(ids)]
+            return [unit.nodes.get(id_) for id_ in sorted(ids)]
 
     @property
     def is_at_rest(self) -> bool:
         """Whether no job has anything to do any more, and only nodes of callers are left."""
         with self.units.reading() as unit:
-            jobs = [unit.jobs.get(one.id) for one in self.jobs]
+            jobs = [unit.jobs.get(job.id) for job in self.jobs]
         busy = any(not job.ended or job.next_try_at is not None for job in jobs)
         callers = {node.id for node in self.callers}
         return not busy and all(node.has_ended or node.id in callers for node in self.all_nodes())
@@ -284,8 +284,8 @@ class House:
     def situation(self) -> Situation:
         """What is written down, and what the cloud holds."""
         with self.units.reading() as unit:
-            jobs = [unit.jobs.get(one.id) for one in self.jobs]
-            attempts = [one for job in jobs for one in unit.jobs.list_attempts(job.id)]
+            jobs = [unit.jobs.get(job.id) for job in self.jobs]
+            attempts = [attempt for job in jobs for attempt in unit.jobs.list_attempts(job.id)]
         nodes = self.all_nodes()
         order = {job.id: number for number, job in enumerate(jobs)}
         return Situation(
@@ -294,26 +294,26 @@ class House:
             cancelled=tuple(job.cancel_requested_at is not None for job in jobs),
             attempts=tuple(
                 Stage(
-                    order[one.job_id],
-                    one.number,
-                    one.phase,
-                    one.action,
-                    one.written_at is not None,
-                    one.echoed,
-                    one.released_at is None,
+                    order[attempt.job_id],
+                    attempt.number,
+                    attempt.phase,
+                    attempt.action,
+                    attempt.written_at is not None,
+                    attempt.echoed,
+                    attempt.released_at is None,
                 )
-                for one in attempts
+                for attempt in attempts
             ),
             nodes=tuple(
                 (
-                    one.asked,
-                    one.state,
-                    one.attempt,
-                    bool(one.operation),
-                    one.sent_at is not None,
-                    one.unanswered_at is not None,
+                    node.asked,
+                    node.state,
+                    node.attempt,
+                    bool(node.operation),
+                    node.sent_at is not None,
+                    node.unanswered_at is not None,
                 )
-                for one in nodes
+                for node in nodes
             ),
             cloud=tuple(sorted(record.state for record in self.world.nodes.values())),
         )
@@ -359,7 +359,7 @@ class House:
                 for job in map(self.job, range(len(self.jobs)))
             ),
             attempts=tuple(
-                tuple(str(one.reason) for one in self.attempts(number))
+                tuple(str(attempt.reason) for attempt in self.attempts(number))
                 for number in range(len(self.jobs))
             ),
             starts=tuple(sorted((order[job], int(attempt), who) for job, attempt, who in starts)),
@@ -659,7 +659,7 @@ class Record:
     @property
     def stages(self) -> set[Stage]:
         """How far its attempts were at each crossing."""
-        return {stage for one in self.passed for stage in one.situation.attempts}
+        return {stage for crossing in self.passed for stage in crossing.situation.attempts}
 
 
 @cache
@@ -685,5 +685,5 @@ def _record(ground: Ground, name: str, known: set[Crossing]) -> Record:
     house = ground.house(crossings)
     LIVES[name].live(house)
     house.close()
-    new = [one for one in dict.fromkeys(crossings.passed) if one not in known]
+    new = [crossing for crossing in dict.fromkeys(crossings.passed) if crossing not in known]
     return Record(crossings.passed, new, house.end(), house.states)

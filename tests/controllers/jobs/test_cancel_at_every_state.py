@@ -42,7 +42,9 @@ class Cancel:
     @property
     def stage(self) -> Stage | None:
         """That of its last attempt; None before the first."""
-        return next((one for one in self.situation.attempts[::-1] if one.job == self.job), None)
+        return next(
+            (attempt for attempt in self.situation.attempts[::-1] if attempt.job == self.job), None
+        )
 
     @property
     def is_second(self) -> bool:
@@ -152,9 +154,11 @@ def _check_soon(job: Job, before: Job) -> None:
 
 @pytest.mark.deep
 def test_jobs_are_cancelled_in_every_state_and_phase():
-    everything = [one for some in cancels().values() for one in some]
-    assert {one.state for one in everything} == set(JobState) - ENDED_STATES
-    assert {one.stage.phase for one in everything if one.stage is not None} == set(Phase)
+    everything = [situation for some in cancels().values() for situation in some]
+    assert {situation.state for situation in everything} == set(JobState) - ENDED_STATES
+    assert {
+        situation.stage.phase for situation in everything if situation.stage is not None
+    } == set(Phase)
 
 
 @pytest.mark.deep

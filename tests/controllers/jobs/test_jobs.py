@@ -168,7 +168,7 @@ def test_the_audit_log_of_an_earlier_preemption_does_not_excuse_a_failed_program
     lab.cloud.come_up()
     lab.ticks(10)
     with lab.units.reading() as unit:
-        assert [one.end_evidence for one in unit.usage.list_by_node(node.id)] == ["audit", None]
+        assert [usage.end_evidence for usage in unit.usage.list_by_node(node.id)] == ["audit", None]
     job = lab.submit(node=node.id)
     lab.ticks(20)
     worker = Worker(lab.cloud, lab.node(node))
@@ -205,8 +205,8 @@ def test_a_preempted_job_runs_again_and_every_cent_is_somebodys(lab):
     shown = lab.shown(job)
     assert shown.job.state == "SUCCEEDED"
     attempts = lab.jobs.list_attempts(job.id)
-    assert [one.attempt.reason for one in attempts] == ["PREEMPTED", "COMPLETED"]
-    assert shown.cost.cost == sum(one.cost for one in attempts) > 0
+    assert [attempt.attempt.reason for attempt in attempts] == ["PREEMPTED", "COMPLETED"]
+    assert shown.cost.cost == sum(attempt.cost for attempt in attempts) > 0
     assert shown.cost.cost == lab.cost(first_node) + lab.cost(node)
 
 
@@ -537,7 +537,11 @@ def test_a_job_says_behind_which_job_it_waits(lab):
     node = lab.up()
     first, second, third = (lab.submit(node=node.name) for _ in range(3))
     behind = f"it waits on node {node.name} behind job {first.id}"
-    assert [one.detail for one in (first, second, third)] == ["", behind, f"{behind} and 1 more"]
+    assert [segment.detail for segment in (first, second, third)] == [
+        "",
+        behind,
+        f"{behind} and 1 more",
+    ]
     lab.ticks(30)
     assert lab.state(first) == "PULLING"
     assert lab.shown(second).job.detail == behind
@@ -555,7 +559,7 @@ def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
     lab.ticks(100)
     with lab.units.reading() as unit:
         segments = unit.attributions.list_by_node(node.id)
-    assert [(one.team, one.job) for one in segments] == [
+    assert [(segment.team, segment.job) for segment in segments] == [
         ("infra", ""),
         ("nlp", job.id),
         ("infra", ""),
@@ -563,11 +567,11 @@ def test_a_caller_s_node_is_charged_to_the_job_while_it_runs_there(lab):
     (attempt,) = lab.jobs.list_attempts(job.id)
     assert attempt.cost == lab.shown(job).cost.cost
     assert 0 < attempt.cost < lab.cost(node)
-    assert {one.spent for one in attempt.amounts} >= {"boot", "running"}
+    assert {amount.spent for amount in attempt.amounts} >= {"boot", "running"}
     own = lab.nodes.get_cost(node.id).occupancy
-    assert [one.occupant for one in own] == ["before_first_job", "job", "idle_tail"]
+    assert [segment.occupant for segment in own] == ["before_first_job", "job", "idle_tail"]
     assert own[1].cost == attempt.cost
-    assert sum(one.cost for one in own) == lab.cost(node)
+    assert sum(segment.cost for segment in own) == lab.cost(node)
 
 
 @pytest.mark.parametrize("is_own", [True, False])
@@ -625,7 +629,10 @@ def test_an_owner_who_is_named_while_a_job_pays_is_charged_after_it(lab):
     lab.ticks(200)
     with lab.units.reading() as unit:
         segments = unit.attributions.list_by_node(node.id)
-    assert [(one.owner, bool(one.job)) for one in segments[1:]] == [("ada", True), ("grace", False)]
+    assert [(segment.owner, bool(segment.job)) for segment in segments[1:]] == [
+        ("ada", True),
+        ("grace", False),
+    ]
 
 
 def test_a_job_that_is_woken_while_it_is_looked_at_is_not_put_off(lab):

@@ -93,5 +93,5 @@ def test_a_kept_node_takes_no_second_attempt_of_a_job_that_does_not_trust_it(lab
     keeps.keep_node(node.id, KeepOrder("look at its disk", for_seconds=24 * HOUR))
     lab.ticks(1_700)  # the supervisor is silent
     assert lab.node(node).asked is Asked.PRESENT
-    assert {one.attempt.node_id for one in lab.jobs.list_attempts(job.id)} == {node.id}
+    assert {attempt.attempt.node_id for attempt in lab.jobs.list_attempts(job.id)} == {node.id}
     assert len(lab.jobs.list_attempts(job.id)) == 1

@@ -42,10 +42,10 @@ NOT_OF_JOBS = {
 def moments(crossings: Iterable[Crossing]) -> set[Moment]:
     """When a daemon is to die."""
     found: set[Moment] = set()
-    for one in crossings:
-        found.add((one, "before"))
-        if one.verb in mutations():
-            found.add((one, "late"))
+    for crossing in crossings:
+        found.add((crossing, "before"))
+        if crossing.verb in mutations():
+            found.add((crossing, "late"))
     return found
 
 
@@ -70,7 +70,7 @@ def live(ground: Ground, name: str, disturbance: Disturbance) -> End:
         except AssertionError as error:
             error.add_note(_told(disturbance))
             raise
-    broken = [one for one in logs if one["event"].endswith(".failed")]
+    broken = [log for log in logs if log["event"].endswith(".failed")]
     assert name == "defect" or not broken, f"{_told(disturbance)}: {broken}"
     return house.end()
 
@@ -94,13 +94,18 @@ def test_the_lives_pass_every_state_of_the_table():
 
 
 def test_the_lives_make_every_call_that_a_job_can_lead_to():
-    crossed = {one.verb for life in records().values() for one in life.passed} - {COMMIT}
+    crossed = {crossing.verb for life in records().values() for crossing in life.passed} - {COMMIT}
     assert crossed == (methods_of(TpuCloud) | methods_of(Registry)) - NOT_OF_JOBS.keys()
 
 
 @pytest.mark.deep
 def test_the_lives_pass_every_commit_of_the_jobs_controller():
-    crossed = {one.site for life in records().values() for one in life.passed if one.verb == COMMIT}
+    crossed = {
+        crossing.site
+        for life in records().values()
+        for crossing in life.passed
+        if crossing.verb == COMMIT
+    }
     assert sorted(map(str, commit_sites(OF_JOBS) - crossed)) == []
 
 

@@ -68,7 +68,7 @@ def test_the_story_says_of_each_attempt_why_it_was_made_there(lab: Lab) -> None:
     lab.tick()
     with lab.units.reading() as unit:
         facts = [event.facts for _, event in unit.events.list_by_node(node.id, 0, 100)]
-    first, second = [one for one in facts if "why" in one]
+    first, second = [fact for fact in facts if "why" in fact]
     assert (first["attempt"], first["why"]) == (1, "first of 2 places")
     assert second["attempt"] == 2
     assert str(second["why"]).startswith("first left of 2 places; us-west4-a was out of capacity ")
@@ -108,7 +108,7 @@ def test_a_zone_that_runs_out_again_and_again_is_asked_at_most_every_half_hour(l
         lab.tick(300)
     assert 48 <= lab.cloud.count("create") <= 54
     assert lab.node(node).state == NodeState.REQUESTED
-    began = [one.started_at for one in attempts(lab, node)][-5:]
+    began = [attempt.started_at for attempt in attempts(lab, node)][-5:]
     gaps = [after - before for before, after in pairwise(began)]
     assert all(1_800 <= gap <= 2_100 for gap in gaps)
 
@@ -286,7 +286,7 @@ def test_an_answer_that_was_lost_is_waited_for_whatever_is_refused_meanwhile(lab
     refuse(lab, STOCK_OUT)
     lab.tick(10)
     assert zones_asked(lab) == ["us-west4-a", "us-west4-a"]
-    assert [one.outcome for one in attempts(lab, node)] == [Outcome.OPEN]
+    assert [attempt.outcome for attempt in attempts(lab, node)] == [Outcome.OPEN]
 
 
 # ---- any of several types
@@ -311,7 +311,7 @@ def test_another_type_is_tried_where_the_first_ran_out_and_everything_follows_fr
     assert (ready.spec.accelerator_type, ready.spec.generation) == ("v6e-8", "v6e")
     assert ready.spec.runtime_version == "v2-alpha-tpuv6e"
     assert ready.spec.accelerator_types == ("v5litepod-8", "v6e-8")
-    assert [one.accelerator_type for one in attempts(lab, node)] == ["v5litepod-8", "v6e-8"]
+    assert [attempt.accelerator_type for attempt in attempts(lab, node)] == ["v5litepod-8", "v6e-8"]
     assert "requesting v6e-8 in us-east5-b as" in lab.story(node)
     assert "cheapest left of 2 places; v5litepod-8 in us-east5-b was out of capacity" in lab.story(
         node

@@ -102,7 +102,7 @@ class Yard(Lab):
 
     def all(self) -> list[Orphan]:
         """Those that are shown."""
-        return [one.orphan for one in self.orphans.list_all()]
+        return [orphan.orphan for orphan in self.orphans.list_all()]
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_stranger_is_shown_with_its_cost_and_is_never_touched(yard: Yard) -> N
     path = yard.there()
     with capture_logs() as logs:
         yard.look()
-    (found,) = [one for one in logs if one["event"] == "orphan.found"]
+    (found,) = [log for log in logs if log["event"] == "orphan.found"]
     assert (found["orphan"], found["kind"]) == (path, "stranger")
     assert found["usd_per_hour"] == "9.600000000"
     yard.watch(2 * 3_600)
@@ -245,8 +245,8 @@ def test_after_the_books_were_brought_back_from_a_copy_nothing_is_deleted(yard: 
     running = yard.there("made-since", labels=labels)
     lost = yard.there("lost-since", labels=labels, state=NodeState.PREEMPTED)
     yard.watch(3 * 3_600)
-    assert {one.kind for one in yard.all()} == {OrphanKind.OURS}
-    assert {one.reason.rpartition("; ")[2] for one in yard.all()} == {
+    assert {orphan.kind for orphan in yard.all()} == {OrphanKind.OURS}
+    assert {orphan.reason.rpartition("; ")[2] for orphan in yard.all()} == {
         "adopt it, or delete it",
         "delete it when nobody needs it",
     }
@@ -453,8 +453,8 @@ def test_a_queued_resource_whose_nodes_cannot_be_listed_is_no_zombie(yard: Yard)
 
 def frozen(logs: list[Any]) -> list[tuple[str, int, int]]:
     """Each freeze in the log: level, nodes before it, orphans that it holds back."""
-    told = [one for one in logs if one["event"] == "orphans.frozen"]
-    return [(one["log_level"], one["nodes_before"], one["held"]) for one in told]
+    told = [log for log in logs if log["event"] == "orphans.frozen"]
+    return [(record["log_level"], record["nodes_before"], record["held"]) for record in told]
 
 
 def test_a_freeze_that_holds_no_orphan_back_is_no_warning(yard: Yard) -> None:
@@ -554,7 +554,7 @@ def test_one_at_a_time_goes_from_a_small_fleet(yard: Yard) -> None:
     for _ in range(WINDOW_SECONDS // PERIOD + 8):
         yard.look()
         counts.append(yard.cloud.count("delete"))
-        chosen.append(sum(one.is_automatic for one in yard.all()))
+        chosen.append(sum(orphan.is_automatic for orphan in yard.all()))
     assert counts[-1] == 3
     assert all(after - before <= 1 for before, after in itertools.pairwise(counts))
     assert all(after - before <= 1 for before, after in itertools.pairwise(chosen))
@@ -699,7 +699,7 @@ def test_ten_thousand_that_do_not_change_cost_one_count_a_look(yard: Yard) -> No
     assert len(yard.all()) == 2_000
     heard = statements(yard.engine)
     yard.garbage.on_inventory(look, garbage.queue(), yard.lease, yard.clock.pass_(PERIOD))
-    assert [one for one in heard if one not in ("BEGIN", "ROLLBACK")] == ["SELECT"]
+    assert [record for record in heard if record not in ("BEGIN", "ROLLBACK")] == ["SELECT"]
 
 
 def test_what_has_no_name_of_a_node_is_passed_over(yard: Yard) -> None:
@@ -710,7 +710,7 @@ def test_what_has_no_name_of_a_node_is_passed_over(yard: Yard) -> None:
     shown = dict.fromkeys([*names, good.place.path], sighting)
     look = replace(garbage.inventory(good), sightings=lambda: shown)
     yard.garbage.on_inventory(look, garbage.queue(), yard.lease, yard.clock())
-    assert [one.shown.path for one in yard.all()] == [good.place.path]
+    assert [orphan.shown.path for orphan in yard.all()] == [good.place.path]
 
 
 def test_a_record_that_appears_takes_the_orphan_away(yard: Yard) -> None:
@@ -748,7 +748,7 @@ def test_a_flex_start_node_of_somebody_else_is_priced_as_one(yard: Yard) -> None
     yard.cloud.models[ticket.path] = "flex_start"
     path = yard.there("somebodys", queued_resource=ticket.path)
     yard.look()
-    seen = {one.orphan.shown.path: one for one in yard.orphans.list_all()}
+    seen = {orphan.orphan.shown.path: orphan for orphan in yard.orphans.list_all()}
     assert seen[path].orphan.shown.provisioning_model == "flex_start"
     assert seen[path].hourly == 8 * 600_000_000
     for _ in range(5):
@@ -780,13 +780,15 @@ def test_a_question_that_fails_holds_up_no_look_and_is_asked_again_later(yard: Y
     yard.cloud.fail("queue_model", CloudUnavailable("away"))
     yard.look()
     assert yard.cloud.count("queue_model") == 1, "the others would hang as well"
-    assert {one.to_come for one in yard.orphans.list_all()} == {None}
+    assert {orphan.to_come for orphan in yard.orphans.list_all()} == {None}
     yard.look()
     assert yard.cloud.count("queue_model") == 1
     yard.look(QUIET_SECONDS)
     assert yard.cloud.count("queue_model") == 4, "though the lists show the very same"
-    models = {one.orphan.shown.place.cloud_id: one.orphan for one in yard.orphans.list_all()}
-    assert {one.shown.provisioning_model for one in models.values()} == {"flex_start"}
+    models = {
+        orphan.orphan.shown.place.cloud_id: orphan.orphan for orphan in yard.orphans.list_all()
+    }
+    assert {model.shown.provisioning_model for model in models.values()} == {"flex_start"}
 
 
 def test_a_model_that_the_cloud_does_not_know_is_asked_for_again_an_hour_later(
@@ -812,4 +814,6 @@ def test_thousands_of_unknown_models_hold_up_no_look(yard: Yard) -> None:
     yard.look()
     yard.look()
     assert yard.cloud.count("queue_model") == 2 * QUESTIONS + 1
-    assert {one.orphan.shown.provisioning_model for one in yard.orphans.list_all()} == {"on_demand"}
+    assert {orphan.orphan.shown.provisioning_model for orphan in yard.orphans.list_all()} == {
+        "on_demand"
+    }

@@ -97,12 +97,12 @@ def test_a_list_that_shows_something_under_way_is_asked_for_again(lab_of_records
 def test_zones_and_projects_have_lists_of_their_own(lab_of_records) -> None:
     cloud, records, _ = lab_of_records
     other = Place("elsewhere", factories.ZONE, "a")
-    for one in (place("a"), place("a", "us-east1-c"), other):
-        records.operations_at(one, one.path)
+    for node in (place("a"), place("a", "us-east1-c"), other):
+        records.operations_at(node, node.path)
     assert cloud.count("operations") == 3
     records.forget_project("elsewhere")
-    for one in (place("a"), place("a", "us-east1-c"), other):
-        records.operations_at(one, one.path)
+    for node in (place("a"), place("a", "us-east1-c"), other):
+        records.operations_at(node, node.path)
     assert cloud.count("operations") == 4
 
 
@@ -132,10 +132,10 @@ def test_threads_that_want_it_at_once_share_one_list(lab_of_records) -> None:
         threading.Thread(target=records.operations_at, args=(place(name), place(name).path))
         for name in "abcd"
     ]
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     assert is_asked.wait(PATIENCE)
     goes_on.set()
-    for one in threads:
-        one.join(PATIENCE)
+    for thread in threads:
+        thread.join(PATIENCE)
     assert cloud.count("operations") == 1

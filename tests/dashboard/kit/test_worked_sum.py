@@ -51,12 +51,12 @@ def _cost(cost: int, chip_seconds: int, unpriced_seconds: int = 0) -> NodeCost:
 
 def _of_lines(*lines: CostLine, rates: tuple[BurnRate, ...] = ()) -> NodeCost:
     return NodeCost(
-        cost=sum(one.cost for one in lines),
+        cost=sum(line.cost for line in lines),
         list_cost=None,
-        chip_seconds=sum(one.quantity for one in lines if not one.is_vm),
+        chip_seconds=sum(line.quantity for line in lines if not line.is_vm),
         uncertainty=0,
         estimated=True,
-        unpriced_seconds=sum(one.unpriced_seconds for one in lines),
+        unpriced_seconds=sum(line.unpriced_seconds for line in lines),
         as_of=NOON,
         lines=lines,
         rates=rates,

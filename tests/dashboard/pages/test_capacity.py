@@ -147,7 +147,7 @@ def test_a_cell_of_the_map_sums_all_models_and_says_what_came_of_it() -> None:
     soon = HeatCooldown("spot", to_moment(NOON + 60), "12:01:00 UTC")
     assert west.cells[0].cooldowns == (soon,)
     assert east.cells[1] is not None
-    assert [one.text for one in east.cells[1].cooldowns] == ["2026-11-06 12:00:00 UTC"]
+    assert [cooldown.text for cooldown in east.cells[1].cooldowns] == ["2026-11-06 12:00:00 UTC"]
 
 
 def test_the_map_has_the_most_used_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_the_map_has_the_most_used_and_counts_the_rest(monkeypatch: pytest.Monke
         NOON,
     )
     assert heat.types == ("v6e-8",)
-    assert [(one.zone, len(one.cells)) for one in heat.rows] == [("us-west4-a", 1)]
+    assert [(row.zone, len(row.cells)) for row in heat.rows] == [("us-west4-a", 1)]
     assert (heat.types_left_out, heat.zones_left_out) == (1, 1)
 
 

@@ -87,7 +87,7 @@ def test_the_plan_is_that_of_the_service_and_the_page_stores_none(
     lab, nodes = watched
     page = build_cleanup_page(lab.services)
     (plan,) = lab.services.cleanup.list_plans()
-    assert {row.name for row in page.plan} == set(NAMES) == {one.name for one in plan.entries}
+    assert {row.name for row in page.plan} == set(NAMES) == {entry.name for entry in plan.entries}
     assert page.saves == f"{format_money(plan.saves_hourly)}/h"
     assert plan.saves_hourly > 0
     for row in page.plan:

@@ -71,7 +71,9 @@ def test_a_search_finds_the_sections_with_all_words_those_with_them_in_the_headi
     for link in found:
         path, _, anchor = link.partition("#")
         name = path.rpartition("/")[2]
-        (section,) = [one for one in get_manual_page(name).page.sections if one.anchor == anchor]
+        (section,) = [
+            section for section in get_manual_page(name).page.sections if section.anchor == anchor
+        ]
         said = f"{section.title} {section.text}".casefold()
         assert "zone" in said
         assert "capacity" in said

@@ -305,7 +305,9 @@ def test_a_failure_writes_no_token_to_the_log(
     monkeypatch.setattr(lab.services.links, "read_offer", fail)
     with capture_logs() as written:
         assert outside.get("/links/a-token-of-somebody").status_code == 500
-    assert [(one["event"], one["path"]) for one in written] == [("request failed", "/links/...")]
+    assert [(message["event"], message["path"]) for message in written] == [
+        ("request failed", "/links/...")
+    ]
     assert "a-token-of-somebody" not in str(written)
 
 

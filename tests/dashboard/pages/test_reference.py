@@ -87,13 +87,19 @@ def test_every_operation_is_shown_with_all_that_the_document_says(
 def problems_of(operation: dict[str, Any]) -> set[str]:
     """The keys of the problems that the operation can answer."""
     answers = [answer["content"] for answer in operation["responses"].values()]
-    return {key for one in answers for kind in one.values() for key in kind.get("examples", ())}
+    return {
+        key for answer in answers for kind in answer.values() for key in kind.get("examples", ())
+    }
 
 
 def body_fields(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
     content = operation.get("requestBody", {}).get("content", {})
     named = re.findall(r"schemas/(\w+)", json.dumps(content))
-    return [name for one in named for name in document["components"]["schemas"][one]["properties"]]
+    return [
+        name
+        for operation in named
+        for name in document["components"]["schemas"][operation]["properties"]
+    ]
 
 
 def test_the_contents_name_every_operation_and_lead_to_it(
@@ -112,7 +118,7 @@ def test_every_link_leads_to_a_page_and_an_entry_that_are_there(
 ) -> None:
     html = reader.get(path).text
     main = html[html.index("<main") :]
-    for link in {unescape(one) for one in re.findall(r'href="([^"]*)"', main)}:
+    for link in {unescape(link) for link in re.findall(r'href="([^"]*)"', main)}:
         page, _, anchor = link.partition("#")
         assert page.startswith("/") or not page, "the reference needs no other host"
         target = reader.get(page) if page else None
@@ -170,15 +176,21 @@ def test_an_unknown_group_is_a_page_with_a_way_back(reader: TestClient, name: st
 
 def commands_of(document: dict[str, Any]) -> dict[str, list[str]]:
     """The arguments of each sample with curl, by operation."""
-    operations = [one for group in Reference(document).groups for one in group.operations]
-    return {one.id: shlex.split(one.curl.replace("\\\n", "")) for one in operations}
+    operations = [
+        operation for group in Reference(document).groups for operation in group.operations
+    ]
+    return {
+        operation.id: shlex.split(operation.curl.replace("\\\n", "")) for operation in operations
+    }
 
 
 def test_each_curl_command_is_the_request_that_it_shows(document: dict[str, Any]) -> None:
     commands = commands_of(document)
     for path, method, operation in operations_of(document):
         program, *arguments = commands[operation["operationId"]]
-        (address,) = [one for one in arguments if one.startswith("http://127.0.0.1:8080/")]
+        (address,) = [
+            argument for argument in arguments if argument.startswith("http://127.0.0.1:8080/")
+        ]
         assert program == "curl"
         assert urlsplit(address).path == re.sub(r"{(\w+)}", lambda one: one[1].upper(), path)
         has_body = "-d" in arguments or "--data-binary" in arguments

@@ -19,7 +19,7 @@ def entry(kind, subject="n", **facts):
 
 
 def names(entries):
-    return [one.subject for one in entries]
+    return [entry.subject for entry in entries]
 
 
 def test_what_happens_next_is_in_the_order_of_time():

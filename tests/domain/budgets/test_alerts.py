@@ -25,7 +25,10 @@ WINDOW = Window(NOON - 10 * DAY, NOON + 20 * DAY)
 
 
 def budget(*thresholds, **changes):
-    said = tuple(Threshold(one) if isinstance(one, int) else one for one in thresholds)
+    said = tuple(
+        Threshold(threshold) if isinstance(threshold, int) else threshold
+        for threshold in thresholds
+    )
     return factories.budget(thresholds=said, **changes)
 
 

@@ -29,7 +29,7 @@ from tests import factories
 from tests.hands import NOON
 
 ZONES = sorted(available_timezones() - {"localtime", "Factory"})
-RECURRING = [one for one in Period if one is not Period.CUSTOM]
+RECURRING = [period for period in Period if period is not Period.CUSTOM]
 
 
 def local(window, tz):
@@ -152,4 +152,4 @@ def test_a_date_is_the_first_second_of_it_where_the_budget_is():
 
 def test_only_those_that_say_no_are_caps():
     kinds = [OnExceeded.NOTIFY, OnExceeded.REFUSE, OnExceeded.DELETE]
-    assert [factories.budget(on_exceeded=one).can_refuse for one in kinds] == [False, True, True]
+    assert [factories.budget(on_exceeded=kind).can_refuse for kind in kinds] == [False, True, True]

@@ -52,7 +52,7 @@ def test_the_figures_of_a_type_agree_with_each_other(one):
 
 
 def test_the_api_has_a_place_for_every_type_it_serves():
-    assert all(CATALOG.zones_for(one) for one in SERVED)
+    assert all(CATALOG.zones_for(accelerator) for accelerator in SERVED)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,9 @@ def test_a_chip_count_that_no_type_has_is_refused_with_those_there_are(generatio
     with pytest.raises(UnknownAcceleratorType) as refused:
         CATALOG.choose_accelerator(generation, chips=chips)
     assert refused.value.facts["closest"] == closest
-    assert refused.value.facts["chips"] == [one.chips for one in CATALOG.list_served(generation)]
+    assert refused.value.facts["chips"] == [
+        accelerator.chips for accelerator in CATALOG.list_served(generation)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -149,10 +151,10 @@ def test_a_topology_is_read_in_either_case():
     assert CATALOG.choose_accelerator("v4", topology=" 4X8x4 ").name == "v4-256"
 
 
-@pytest.mark.parametrize("request", [{}, {"chips": 16, "topology": "4x4"}])
-def test_a_size_is_said_in_exactly_one_way(request):
+@pytest.mark.parametrize("size", [{}, {"chips": 16, "topology": "4x4"}])
+def test_a_size_is_said_in_exactly_one_way(size):
     with pytest.raises(Rejected, match="exactly one of chips and topology"):
-        CATALOG.choose_accelerator("v5e", **request)
+        CATALOG.choose_accelerator("v5e", **size)
 
 
 def test_a_generation_that_is_none_is_refused_with_those_there_are():

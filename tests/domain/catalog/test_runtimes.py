@@ -279,9 +279,9 @@ def test_a_refusal_names_only_what_fits_on_some_architecture(accelerator, image,
         names: Any = refused.facts["compatible"]
         assert names
         fitting = {
-            one.name
-            for one in list_images()
-            if any(one.can_run_on(accelerator, either) for either in (architecture, VM))
+            image.name
+            for image in list_images()
+            if any(image.can_run_on(accelerator, either) for either in (architecture, VM))
         }
         assert fitting.issuperset(names)
 
@@ -295,7 +295,7 @@ def test_no_text_at_all_breaks_the_check(text):
 
 @given(st.sampled_from(CATALOG.list_served()), st.sampled_from(Framework))
 def test_a_documented_image_is_preferred_to_every_other(accelerator, framework):
-    standing = {one.name: one.standing for one in list_images()}
+    standing = {image.name: image.standing for image in list_images()}
     assert (
         standing[runtimes.resolve_runtime(accelerator, framework).runtime_version]
         is ImageStanding.DOCUMENTED
@@ -304,12 +304,12 @@ def test_a_documented_image_is_preferred_to_every_other(accelerator, framework):
 
 def test_the_images_of_a_generation_are_listed_by_framework_and_architecture():
     v6e = runtimes.for_generation("v6e", JAX)
-    assert [one.name for one in v6e] == ["v2-alpha-tpuv6e"]
+    assert [image.name for image in v6e] == ["v2-alpha-tpuv6e"]
     nodes = runtimes.for_generation("v3", architecture=NODE)
-    assert {one.architecture for one in nodes} == {NODE}
+    assert {node.architecture for node in nodes} == {NODE}
     assert runtimes.for_generation() == list_images()
 
 
 def test_no_runtime_version_is_listed_twice():
-    names = [one.name for one in list_images()]
+    names = [image.name for image in list_images()]
     assert len(set(names)) == len(names)

@@ -81,7 +81,7 @@ def test_usage_elsewhere_is_not_covered(changes):
 
 def test_without_a_project_the_whole_account_is_served():
     found = allocate_usage([span(project="a"), span(B, project="b")], [committed(8)])
-    assert {rank: [one.shares for one in found[rank]] for rank in found} == {
+    assert {rank: [part.shares for part in found[rank]] for rank in found} == {
         A: [(("c-1", 4),)],
         B: [(("c-1", 4),)],
     }
@@ -137,15 +137,15 @@ COMMITMENTS = st.lists(
 
 def counted(spans, commitments, second):
     """Chips by (rank, commitment) at one second, worked out with fractions."""
-    left = {one.rank: one.chips for one in sorted(spans) if one.start <= second < one.end}
-    project = {one.rank: one.project for one in spans}
+    left = {span.rank: span.chips for span in sorted(spans) if span.start <= second < span.end}
+    project = {span.rank: span.project for span in spans}
     found = {}
-    for one in sorted(commitments, key=lambda one: (one.start, one.id)):
-        if not one.start <= second < one.end:
+    for promise in sorted(commitments, key=lambda promise: (promise.start, promise.id)):
+        if not promise.start <= second < promise.end:
             continue
-        mine = {r: chips for r, chips in left.items() if one.project in ("", project[r])}
+        mine = {r: chips for r, chips in left.items() if promise.project in ("", project[r])}
         total = sum(mine.values())
-        served = min(one.chips, total)
+        served = min(promise.chips, total)
         exact = {r: Fraction(served * chips, total) for r, chips in mine.items() if chips}
         given_ = {r: int(part) for r, part in exact.items()}
         for r in sorted(exact, key=lambda r: (given_[r] - exact[r], r)):
@@ -154,7 +154,7 @@ def counted(spans, commitments, second):
         for r, chips in given_.items():
             left[r] -= chips
             if chips:
-                found[r, one.id] = chips
+                found[r, promise.id] = chips
     return found
 
 
@@ -163,10 +163,10 @@ def counted(spans, commitments, second):
 def test_every_second_is_covered_as_a_plain_count_has_it(spans, commitments):
     by_second: defaultdict[int, dict[tuple[Rank, str], int]] = defaultdict(dict)
     for rank, stretches in allocate_usage(spans, commitments).items():
-        for one in stretches:
-            assert one.start < one.end
-            for second in range(one.start, one.end):
-                by_second[second].update({(rank, key): chips for key, chips in one.shares})
+        for stretch in stretches:
+            assert stretch.start < stretch.end
+            for second in range(stretch.start, stretch.end):
+                by_second[second].update({(rank, key): chips for key, chips in stretch.shares})
     for second in range(-1, 102):
         assert by_second[second] == counted(spans, commitments, second)
 
@@ -177,13 +177,17 @@ def test_no_second_covers_more_than_is_committed_or_runs(spans, commitments):
     served = allocate_usage(spans, commitments)
     for second in range(102):
         found = {
-            rank: sum(chips for _, chips in one.shares)
+            rank: sum(chips for _, chips in stretch.shares)
             for rank, stretches in served.items()
-            for one in stretches
-            if one.start <= second < one.end
+            for stretch in stretches
+            if stretch.start <= second < stretch.end
         }
-        runs = {one.rank: one.chips for one in spans if one.start <= second < one.end}
-        holds = sum(one.chips for one in commitments if one.start <= second < one.end)
+        runs = {span.rank: span.chips for span in spans if span.start <= second < span.end}
+        holds = sum(
+            commitment.chips
+            for commitment in commitments
+            if commitment.start <= second < commitment.end
+        )
         assert all(chips <= runs[rank] for rank, chips in found.items())
         assert sum(found.values()) <= min(holds, sum(runs.values()))
 
@@ -191,7 +195,7 @@ def test_no_second_covers_more_than_is_committed_or_runs(spans, commitments):
 @moderate
 @given(spans=SPANS, chips=st.integers(1, 60))
 def test_a_commitment_for_all_projects_wastes_nothing_while_usage_is_left(spans, chips):
-    running = sorted(one for one in spans if one.start <= 30 < one.end)
+    running = sorted(span for span in spans if span.start <= 30 < span.end)
     found = shares_of(running, [committed(chips)])
     given_ = sum(part for shares in found.values() for _, part in shares)
-    assert given_ == min(chips, sum(one.chips for one in running))
+    assert given_ == min(chips, sum(part.chips for part in running))

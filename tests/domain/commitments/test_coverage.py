@@ -103,8 +103,8 @@ def test_the_chips_of_a_legacy_node_are_covered_and_its_machine_is_not():
 def test_a_commitment_without_a_known_rate_covers_nothing_and_is_named():
     book = PriceBook([factories.price()])
     known, unknown = with_rates([commitment(), commitment(id="c-2", contract=None)], book)
-    assert [one.commitment.id for one in known] == ["c-1"]
-    assert [one.id for one in unknown] == ["c-2"]
+    assert [figures.commitment.id for figures in known] == ["c-1"]
+    assert [figures.id for figures in unknown] == ["c-2"]
 
 
 def test_a_withdrawn_commitment_counts_nowhere():
@@ -186,12 +186,12 @@ CUTS = st.lists(st.integers(FIRST, LAST), max_size=5)
 def test_amortised_and_unused_are_the_fee_and_what_is_left_to_pay(usages, some, book):
     found = used(usages, some, FIRST, LAST, book)
     nodes = found.by_node().values()
-    left_to_pay = sum(one.charged - one.covered.avoided for one in nodes)
-    assert sum(one.amortised_cost for one in nodes) + found.unused_fee == found.fee + left_to_pay
+    left_to_pay = sum(node.charged - node.covered.avoided for node in nodes)
+    assert sum(node.amortised_cost for node in nodes) + found.unused_fee == found.fee + left_to_pay
     teams = found.by_team().values()
-    assert sum(one.amortised_cost for one in teams) == sum(one.amortised_cost for one in nodes)
+    assert sum(team.amortised_cost for team in teams) == sum(node.amortised_cost for node in nodes)
     assert (
-        sum(one.saving for one in found.standings)
+        sum(standing.saving for standing in found.standings)
         == found.total_figures.covered.avoided - found.fee
     )
 
@@ -202,14 +202,17 @@ def test_adjacent_windows_sum_to_the_whole_wherever_they_are_cut(usages, some, b
     """Each window reads the usage of its own days alone, as whoever asks for it does."""
     whole = used(usages, some, FIRST, LAST, book)
     parts = [
-        used([one for one in usages if (one.end or 0) > left - DAY], some, left, right, book)
+        used([usage for usage in usages if (usage.end or 0) > left - DAY], some, left, right, book)
         for left, right in pairwise(sorted([FIRST, *cuts, LAST]))
     ]
     for node, figures in whole.by_node().items():
         of_node = [part.users.get((node, f"team-{node}")) for part in parts]
-        assert sum(one.covered.cost for one in of_node if one) == figures.covered.cost
-        assert sum(one.covered.avoided for one in of_node if one) == figures.covered.avoided
-        assert sum(one.eligible for one in of_node if one) == figures.eligible
+        assert sum(figures.covered.cost for figures in of_node if figures) == figures.covered.cost
+        assert (
+            sum(figures.covered.avoided for figures in of_node if figures)
+            == figures.covered.avoided
+        )
+        assert sum(figures.eligible for figures in of_node if figures) == figures.eligible
     for name in ("fee", "unused_fee", "saving"):
         assert sum(getattr(part, name) for part in parts) == getattr(whole, name)
 
@@ -236,11 +239,11 @@ def test_no_window_covers_more_than_is_committed_or_eligible(usages, some, book,
     found = used(usages, some, start, start + 60, book)
     total = found.total_figures
     assert total.covered.chip_seconds <= min(
-        total.eligible, sum(one.committed for one in found.standings)
+        total.eligible, sum(standing.committed for standing in found.standings)
     )
-    for one in found.standings:
-        assert one.total_covered.chip_seconds <= min(one.committed, one.eligible)
-        assert one.unused_chip_seconds >= 0
+    for standing in found.standings:
+        assert standing.total_covered.chip_seconds <= min(standing.committed, standing.eligible)
+        assert standing.unused_chip_seconds >= 0
 
 
 @moderate
@@ -248,9 +251,9 @@ def test_no_window_covers_more_than_is_committed_or_eligible(usages, some, book,
 def test_an_unused_fee_is_worth_the_unused_chips_to_a_few_nano_dollars(usages, some):
     """Each node, day and change of coverage rounds once."""
     found = used(usages, some, FIRST, LAST, PriceBook([factories.price()]))
-    for one in found.standings:
-        exact = one.unused_chip_seconds * one.priced.rate
-        assert abs(one.unused_fee * HOUR - exact) <= 40 * HOUR
+    for standing in found.standings:
+        exact = standing.unused_chip_seconds * standing.priced.rate
+        assert abs(standing.unused_fee * HOUR - exact) <= 40 * HOUR
 
 
 @moderate
@@ -258,9 +261,9 @@ def test_an_unused_fee_is_worth_the_unused_chips_to_a_few_nano_dollars(usages, s
 def test_a_node_that_is_wholly_covered_avoids_exactly_what_it_was_charged(usages, chips, book):
     all_of_it = commitment(chips=chips, start=NOON - DAY)
     found = used(usages, [all_of_it], FIRST, LAST, book)
-    for one in found.users.values():
-        assert one.covered.avoided == one.charged
-        assert one.amortised_cost == one.covered.cost
+    for user in found.users.values():
+        assert user.covered.avoided == user.charged
+        assert user.amortised_cost == user.covered.cost
 
 
 def test_lines_are_those_of_committed_regions_and_generations_alone():

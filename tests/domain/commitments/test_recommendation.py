@@ -54,7 +54,7 @@ def cost_of(used: list[int], chips: int, rates: CommitmentRates) -> int:
     """What all of the use costs with so many chips committed, added up hour by hour."""
     assert rates.on_demand is not None
     assert rates.committed is not None
-    beyond = sum(max(0, one - chips) for one in used)
+    beyond = sum(max(0, use - chips) for use in used)
     return chips * rates.committed * len(used) + beyond * rates.on_demand
 
 
@@ -84,7 +84,7 @@ def test_the_best_number_is_the_cheapest_of_all(daily, rates):
 @given(_DAYS, st.lists(st.tuples(st.integers(0, WHOLE), st.integers(0, WHOLE)), max_size=4))
 def test_more_use_never_recommends_fewer_chips(daily, more):
     spans = spans_of(daily)
-    added = [ChipSpan(START + min(one), START + max(one), 3) for one in more]
+    added = [ChipSpan(START + min(use), START + max(use), 3) for use in more]
     fewer, most = (
         recommend_commitment(daily_use(some, START, FEWEST_DAYS), YEAR)
         for some in (spans, spans + added)
@@ -125,7 +125,7 @@ def test_use_below_break_even_recommends_nothing_for_a_year():
 def test_the_break_even_itself_does_not_pay_and_a_second_more_does():
     edge = CommitmentRates(1, 24, 12)
     assert recommend_commitment(every_day((12, 5)), edge).chips == 0
-    longer = [ChipSpan(one.start, one.end + 1, one.chips) for one in spans_of([[(12, 5)]] * 28)]
+    longer = [ChipSpan(span.start, span.end + 1, span.chips) for span in spans_of([[(12, 5)]] * 28)]
     assert recommend_commitment(daily_use(longer, START, FEWEST_DAYS), edge).chips == 5
 
 

@@ -255,7 +255,7 @@ def test_a_price_that_no_book_knows_belongs_to_what_was_charged():
 def test_every_region_in_which_tpus_are_offered_or_priced_has_a_name():
     offered = {offer.region for offer in load_catalog().offers}
     priced = {price.region for price in embedded_prices() if price.region[-1].isdigit()}
-    assert [one for one in sorted(offered | priced) if region_name(one) == one] == []
+    assert [sku for sku in sorted(offered | priced) if region_name(sku) == sku] == []
     assert region_name("mars-north1") == "mars-north1"
 
 
@@ -324,17 +324,19 @@ FILES = st.lists(CHARGES, max_size=8, unique_by=lambda one: one.number)
 def test_a_file_read_back_holds_every_nano_dollar_and_every_chip_second(charges):
     rows = read(focus(*charges))
     billed = Counter(Decimal(row["BilledCost"]) * NANOS for row in rows)
-    assert billed == Counter(one.amount for one in charges)
+    assert billed == Counter(charge.amount for charge in charges)
     assert sum(Decimal(row["BilledCost"]) for row in rows) * NANOS == sum(
-        one.amount for one in charges
+        charge.amount for charge in charges
     )
-    used = [one for one in charges if one.resource.kind is not ChargeKind.RESERVATION]
+    used = [charge for charge in charges if charge.resource.kind is not ChargeKind.RESERVATION]
     consumed = sum(Decimal(row["ConsumedQuantity"]) for row in rows if row["ConsumedQuantity"])
-    assert consumed == sum(one.quantity for one in used)
+    assert consumed == sum(sku.quantity for sku in used)
     places = Decimal(10) ** -12
     priced = [Decimal(row["PricingQuantity"]) for row in rows]
-    assert abs(sum(priced) * 3_600 - sum(one.quantity for one in charges)) <= 3_600 * places * 8
-    assert Counter(row["Tags"] for row in rows) == Counter(one.tags for one in charges)
+    assert (
+        abs(sum(priced) * 3_600 - sum(charge.quantity for charge in charges)) <= 3_600 * places * 8
+    )
+    assert Counter(row["Tags"] for row in rows) == Counter(charge.tags for charge in charges)
 
 
 @given(FILES, st.sampled_from(list(Version)))

@@ -302,7 +302,7 @@ def test_nodes_of_one_day_go_together_which_leaves_more_doubt():
         costs = tuple(DOLLAR * (1 + day) for day in range(16))
         days = [*lived(1, 5), *((NODE_DAYS - age, node, 1) for node, age in nodes)]
         runs = tuple(RunningNode(node, "v5e", costs) for node, _ in nodes)
-        whole = sum(one.costs[-1] for one in runs)
+        whole = sum(run.costs[-1] for run in runs)
         names = frozenset(node for node, _ in nodes)
         band = forecast_cost(basis(costs=days, running=runs, names=names, committed=whole)).running
         return band.high - band.mid

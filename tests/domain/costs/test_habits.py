@@ -86,8 +86,8 @@ def test_where_nothing_is_known_a_node_goes_the_less_the_older_it_is():
 
 
 def test_the_chances_of_a_node_are_those_of_its_kind():
-    short = [one for day in range(1, 28) for one in days_of(f"s-{day}", day, day, "short")]
-    long = [one for day in range(1, 4) for one in days_of(f"l-{day}", day, 28, "long")]
+    short = [usage for day in range(1, 28) for usage in days_of(f"s-{day}", day, day, "short")]
+    long = [usage for day in range(1, 4) for usage in days_of(f"l-{day}", day, 28, "long")]
     lives = NodeLives([*short, *long], {"l-1", "l-2", "l-3"}, 0, 29)
     assert lives.survival_chances("short", 0, 2)[1] < 200_000
     assert lives.survival_chances("long", 10, 2)[1] > 900_000
@@ -100,7 +100,7 @@ def test_a_node_that_ran_on_the_first_day_that_is_known_is_taken_to_be_older():
 
 def test_launches_are_the_share_of_nodes_that_are_younger_than_the_days_ahead():
     """Nodes of two days, one a day: half of each day's cost is of nodes that are new."""
-    rows = [one for day in range(1, 28) for one in days_of(f"n-{day}", day, day + 1)]
+    rows = [usage for day in range(1, 28) for usage in days_of(f"n-{day}", day, day + 1)]
     shares = NodeLives(rows, (), 0, 29).launched_shares("v5e", 4)
     assert shares == sorted(shares)
     assert 240_000 < shares[0] < 270_000

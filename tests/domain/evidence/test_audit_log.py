@@ -81,7 +81,7 @@ def test_whatever_ended_has_each_of_its_turns_once_whenever_one_ticks(steps, off
     ended_at, asked, had = NOON + offset, NOON, 0
     for step in steps:
         now = asked + step
-        had += sum(one.start <= ended_at < one.end for one in due_windows(asked, now))
+        had += sum(window.start <= ended_at < window.end for window in due_windows(asked, now))
         asked = now
     assert had == sum(NOON < ended_at + after <= asked for after in QUERIED_AFTER)
 
@@ -98,9 +98,9 @@ def test_one_question_covers_all_ends_and_the_error_of_clocks():
     assert window == Window(LAST_UP - CLOCK_TOLERANCE, NOON + 3 * HOUR + CLOCK_TOLERANCE + 1)
     assert all(
         window.start <= at < window.end
-        for one in (early, late)
-        for at in range(one.end_lo - 10, one.end + 10)
-        if is_possible_end(one, at)
+        for usage in (early, late)
+        for at in range(usage.end_lo - 10, usage.end + 10)
+        if is_possible_end(usage, at)
     )
 
 
@@ -257,7 +257,7 @@ def test_what_is_taken_back_was_said_to_be_uncertain(drawn, offset, book):
     usage, start_hi, _ = drawn
     at = max(usage.end_lo, min(usage.end, usage.end_lo + offset))
     after = correct_end(usage, entry(at), latest_start(usage, start_hi), None)
-    before_meter, after_meter = (Meter(one, book, NOON + 9 * DAY) for one in (usage, after))
+    before_meter, after_meter = (Meter(metered, book, NOON + 9 * DAY) for metered in (usage, after))
     taken_back = before_meter.total_charge() - after_meter.total_charge()
     assert 0 <= taken_back <= before_meter.total_uncertainty()
 

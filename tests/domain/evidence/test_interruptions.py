@@ -43,7 +43,7 @@ INSTANTS = st.lists(st.integers(1, 400), min_size=2, max_size=8, unique=True)
 def test_what_is_left_is_all_but_the_time_between_each_down_and_up(steps, end, luck):
     instants = sorted(10 * step for step in steps)
     pairs = [(NOON + down, NOON + up) for down, up in zip(*[iter(instants)] * 2, strict=False)]
-    operations = [one for down, up in pairs for one in stopped(down, up)]
+    operations = [interval for down, up in pairs for interval in stopped(down, up)]
     luck.shuffle(operations)
     until = None if end is None else NOON + 10 * end + 5
     usage = factories.usage(end=until, end_lo=until)
@@ -52,7 +52,7 @@ def test_what_is_left_is_all_but_the_time_between_each_down_and_up(steps, end, l
     assert [(one.end, other.start) for one, other in pairwise(left)] == gone
     assert (left[0].start, left[-1].end) == (NOON, until)
     assert left[0].id == usage.id
-    assert all(one.uncertain_seconds == 0 for one in left)
+    assert all(interval.uncertain_seconds == 0 for interval in left)
     assert split_at_interruptions(left[-1], operations) == [], (
         "the second time there is nothing to cut"
     )
@@ -67,8 +67,14 @@ def test_what_is_left_is_all_but_the_time_between_each_down_and_up(steps, end, l
         [operation("start", NOON + 60, NOON + 70)],
         stopped(NOON - HOUR, NOON - 60),
         stopped(NOON - HOUR, NOON),
-        [replace(one, done=False, ended_at=None) for one in stopped(NOON + 60, NOON + 90)],
-        [replace(one, error=CloudUnavailable("x")) for one in stopped(NOON + 60, NOON + 90)],
+        [
+            replace(interval, done=False, ended_at=None)
+            for interval in stopped(NOON + 60, NOON + 90)
+        ],
+        [
+            replace(interval, error=CloudUnavailable("x"))
+            for interval in stopped(NOON + 60, NOON + 90)
+        ],
     ],
     ids=str,
 )

@@ -37,7 +37,7 @@ DELETED = operation("delete", NOON + 510)
 
 
 def found(*operations, usages=(), node=NODE):
-    return [(one.start, one.end) for one in find_unseen_usage(node, usages, operations)]
+    return [(usage.start, usage.end) for usage in find_unseen_usage(node, usages, operations)]
 
 
 def test_what_was_started_and_stopped_unseen_is_charged_to_the_second():
@@ -152,7 +152,7 @@ def test_once_it_is_charged_there_is_nothing_left_to_find(steps, luck):
     operations = ups + [operation("stop", down, down + 4) for _, down in pairs]
     luck.shuffle(operations)
     usages = list(find_unseen_usage(NODE, (), operations))
-    assert [(one.start, one.end) for one in usages] == pairs
+    assert [(usage.start, usage.end) for usage in usages] == pairs
     assert found(*operations, usages=usages) == []
 
 

@@ -218,7 +218,7 @@ def test_waste_is_told_of_and_ended_only_where_the_policy_means_it(waste):
     assert told.state is State.NOTIFIED
     assert not move(told, wasted, T + 10 * GRACE).is_due
     assert move(told, wasted, T + GRACE, policy(also=[waste])).is_due
-    other = next(one for one in Waste if one is not waste)
+    other = next(each for each in Waste if each is not waste)
     assert not move(told, wasted, T + GRACE, policy(also=[other])).is_due
 
 

@@ -43,7 +43,7 @@ def explained(kind=None, spans=(), *, families=PRESENT, until=None, signals=None
     node = factories.node(attempt=1, state_since=LONG_AGO - 600, up_since=LONG_AGO - 600)
     subject = IdleSubject(node, APPLIED, signals=Signals(tracks, **given), **changes)
     found = explain_signals(subject, families, TIMES, NOW, until)
-    return {one.signal: one for one in found}
+    return {evidence.signal: evidence for evidence in found}
 
 
 def job(progress_at, *, is_preparing=False):

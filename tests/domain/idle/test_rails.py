@@ -36,7 +36,7 @@ def ended(*instants, share="owner:grace"):
 def test_the_dearest_go_first_and_three_at_once_at_most():
     found = pace_ends(due(5, 9, None, 7, 8), 100, [], NOW, PERIOD)
     assert found.goes == ("n1", "n4", "n3")
-    assert [(one.node_id, one.rail, one.place, one.until) for one in found.waits] == [
+    assert [(wait.node_id, wait.rail, wait.place, wait.until) for wait in found.waits] == [
         ("n0", Rail.TICK, 1, NOW + PERIOD),
         ("n2", Rail.TICK, 2, NOW + PERIOD),
     ]
@@ -51,7 +51,7 @@ def test_one_for_each_owner():
     shares = {0: "owner:ada", 1: "owner:ada", 2: "owner:grace"}
     found = pace_ends(due(3, 2, 1, shares=shares), 100, [], NOW, PERIOD)
     assert found.goes == ("n0", "n2")
-    assert [(one.node_id, one.rail) for one in found.waits] == [("n1", Rail.OWNER)]
+    assert [(wait.node_id, wait.rail) for wait in found.waits] == [("n1", Rail.OWNER)]
 
 
 def test_a_daemon_that_takes_over_goes_on_in_the_tick_of_the_one_before():
@@ -60,14 +60,14 @@ def test_a_daemon_that_takes_over_goes_on_in_the_tick_of_the_one_before():
         assert len(found.goes) == goes
     found = pace_ends(due(3, 2, 1), 20, ended(NOW - 12), NOW, PERIOD)
     assert found.goes == ("n0",)
-    assert [(one.rail, one.until) for one in found.waits] == [(Rail.TICK, NOW + PERIOD)] * 2
+    assert [(wait.rail, wait.until) for wait in found.waits] == [(Rail.TICK, NOW + PERIOD)] * 2
 
 
 def test_an_owner_has_one_place_in_a_tick_whichever_daemon_gave_it():
     shares = {0: "owner:grace", 1: "owner:ada"}
     found = pace_ends(due(3, 2, shares=shares), 100, ended(NOW - 12), NOW, PERIOD)
     assert found.goes == ("n1",)
-    assert [(one.node_id, one.rail) for one in found.waits] == [("n0", Rail.OWNER)]
+    assert [(wait.node_id, wait.rail) for wait in found.waits] == [("n0", Rail.OWNER)]
 
 
 def test_a_share_is_the_owners_else_the_teams_else_the_nodes():
@@ -90,7 +90,7 @@ def test_a_clock_that_was_set_back_gives_no_further_turns_in_the_hour():
     begun = ended(NOW + 1_200, NOW + 1_260, NOW + 1_320)
     found = pace_ends(due(1), 11, begun, NOW, PERIOD)
     assert (found.goes, found.waits[0].rail) == ((), Rail.HOUR)
-    years_ahead = ended(*(one.at + 10**8 for one in begun))
+    years_ahead = ended(*(end.at + 10**8 for end in begun))
     assert pace_ends(due(1), 11, years_ahead, NOW, PERIOD).goes == ("n0",), "it holds for no year"
 
 
@@ -101,14 +101,14 @@ def after(wait):
 
 def test_each_that_waits_is_told_when_its_own_turn_can_come():
     found = pace_ends(due(*range(9, 2, -1)), 25, [], NOW, PERIOD)
-    assert [(one.rail, after(one)) for one in found.waits] == [
+    assert [(wait.rail, after(wait)) for wait in found.waits] == [
         *[(Rail.TICK, PERIOD)] * 2,
         *[(Rail.TICK, 2 * PERIOD)] * 2,
         (Rail.TICK, 3 * PERIOD),
     ]
     begun = ended(NOW - 3_000, NOW - 2_000, NOW - 1_000)
     found = pace_ends(due(4, 3, 2, 1), 11, begun, NOW, PERIOD)
-    assert [after(one) for one in found.waits] == [600, 1_600, 2_600, 600 + 3_600]
+    assert [after(wait) for wait in found.waits] == [600, 1_600, 2_600, 600 + 3_600]
 
 
 @given(
@@ -126,19 +126,19 @@ def test_each_that_waits_is_told_when_its_own_turn_can_come():
 def test_no_rail_is_ever_passed_and_everybody_has_a_place(drawn, live, begun):
     nodes = [DueNode(f"n{n}", f"owner:{who}", price) for n, (price, who) in enumerate(drawn)]
     found = pace_ends(nodes, live, begun, NOW, PERIOD)
-    recent = [one for one in begun if abs(NOW - one.at) < 3_600]
-    just = [one for one in begun if NOW - one.at <= 45]
+    recent = [end for end in begun if abs(NOW - end.at) < 3_600]
+    just = [end for end in begun if NOW - end.at <= 45]
     tick = min(3, max(1, live // 10))
     assert len(found.goes) + len(just) <= tick or not found.goes
     assert len(found.goes) + len(recent) <= max(3, live // 4) or not found.goes
-    by_id = {one.node_id: one for one in nodes}
-    shares = [by_id[one].share for one in found.goes]
+    by_id = {node.node_id: node for node in nodes}
+    shares = [by_id[node_id].share for node_id in found.goes]
     assert len(set(shares)) == len(shares)
-    assert not set(shares) & {one.share for one in just}
-    assert sorted([*found.goes, *(one.node_id for one in found.waits)]) == sorted(by_id)
-    assert [one.place for one in found.waits] == list(range(1, len(found.waits) + 1))
-    assert all(one.until is None or one.until > NOW for one in found.waits)
-    free = [one for one in nodes if one.share not in {other.share for other in just}]
+    assert not set(shares) & {end.share for end in just}
+    assert sorted([*found.goes, *(wait.node_id for wait in found.waits)]) == sorted(by_id)
+    assert [wait.place for wait in found.waits] == list(range(1, len(found.waits) + 1))
+    assert all(wait.until is None or wait.until > NOW for wait in found.waits)
+    free = [node for node in nodes if node.share not in {other.share for other in just}]
     if free and len(recent) < max(3, live // 4) and len(just) < tick:
         assert found.goes, "the pace never holds everybody for ever"
 

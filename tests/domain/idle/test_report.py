@@ -106,7 +106,7 @@ def test_one_report_proves_the_whole_time_that_was_watched():
 def test_what_came_to_rest_while_it_was_watched_was_at_work_until_then():
     """A burst that is over before the report: no report ever shows its holder."""
     readings = readings_of(3, QUIET)
-    assert [(one.kind, one.start, one.end) for one in readings] == [
+    assert [(reading.kind, reading.start, reading.end) for reading in readings] == [
         (Kind.DEVICE, FROM + 59, FROM + 60),
         (Kind.DEVICE, FROM + 60, AT),
         (Kind.REPORTED_CPU, FROM, AT),
@@ -125,8 +125,8 @@ def test_what_came_to_rest_while_it_was_watched_was_at_work_until_then():
 
 def test_work_now_says_nothing_of_the_time_before():
     readings = readings_of(0, replace(BUSY, restarts=2))
-    assert {(one.start, one.end) for one in readings} == {(AT - 1, AT)}
-    assert {one.kind: level_of(one, was_quiet=True) for one in readings} == {
+    assert {(reading.start, reading.end) for reading in readings} == {(AT - 1, AT)}
+    assert {reading.kind: level_of(reading, was_quiet=True) for reading in readings} == {
         Kind.DEVICE: Level.UNKNOWN,
         Kind.REPORTED_CPU: Level.ACTIVE,
         Kind.REPORTED_NETWORK: Level.ACTIVE,
@@ -155,18 +155,22 @@ def test_a_crash_loop_is_no_work_of_the_device_while_its_restarts_are_counted(
     activity, is_held_on, device
 ):
     readings = readings_of(0, activity, is_held_on=is_held_on)
-    found = [(one.start, one.end, one.value) for one in readings if one.kind is Kind.DEVICE]
+    found = [
+        (reading.start, reading.end, reading.value)
+        for reading in readings
+        if reading.kind is Kind.DEVICE
+    ]
     assert found == device
 
 
 def test_a_crash_loop_leaves_cpu_and_network_at_work():
-    kinds = {one.kind: level_of(one, was_quiet=False) for one in readings_of(0, LOOP)}
+    kinds = {reading.kind: level_of(reading, was_quiet=False) for reading in readings_of(0, LOOP)}
     assert kinds[Kind.REPORTED_CPU] is kinds[Kind.REPORTED_NETWORK] is Level.ACTIVE
 
 
 def test_what_has_just_come_to_rest_shows_no_time_at_rest():
     readings = readings_of(0, WorkerActivity(FROM, AT, "", AT, AT, AT))
-    assert {(one.start, one.end) for one in readings} == {(AT - 1, AT)}
+    assert {(reading.start, reading.end) for reading in readings} == {(AT - 1, AT)}
     assert readings_of(0, WorkerActivity(AT, AT, "", AT, AT, AT)) == ()
 
 

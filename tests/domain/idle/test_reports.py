@@ -131,8 +131,9 @@ def test_what_ends_soon_comes_first_and_what_was_not_read_for_longest_next():
 def test_the_reads_of_a_tick_are_bounded_by_slices():
     subjects = [make_subject(f"n-{number:05}", signals=Signals()) for number in range(MOST_READS)]
     assert len(chosen(*subjects, make_subject("z", signals=Signals()))) == MOST_READS
-    slices = [replace(one, node=replace(one.node, spec=replace(one.node.spec, slices=4)))
-              for one in subjects]  # fmt: skip
+    slices = [
+        replace(subject, node=replace(subject.node, spec=replace(subject.node.spec, slices=4)))
+              for subject in subjects]  # fmt: skip
     assert len(chosen(*slices)) == MOST_READS // 4
 
 
@@ -146,7 +147,7 @@ def test_of_many_that_end_soon_the_dearest_are_read_twice_a_minute():
         )
         for number in range(MOST_SOON + 50)
     ]
-    assert set(chosen(*subjects)) == {one.node.id for one in subjects[50:]}
+    assert set(chosen(*subjects)) == {subject.node.id for subject in subjects[50:]}
 
 
 REST = WorkerActivity(NOON - 3_600, NOON - 30, "", NOON - 3_600, NOON - 3_600, NOON - 3_600)
@@ -300,10 +301,10 @@ def test_nobody_takes_the_instance_of_another_worker():
     forger = make_subject("forger", signals=Signals())
     answers = [make_answer(node_id="forger"), make_answer(node_id="victim")]
     found = with_answers([forger, victim], answers, NOON, TIMES).subjects
-    assert [one.signals.instances for one in found] == [{}, {0: "7"}]
+    assert [report.signals.instances for report in found] == [{}, {0: "7"}]
     both = [make_subject("victim", signals=Signals()), forger]
     found = with_answers(both, answers, NOON, TIMES).subjects
-    assert [one.signals.instances for one in found] == [{}, {}]
+    assert [report.signals.instances for report in found] == [{}, {}]
 
 
 @pytest.mark.parametrize(

@@ -19,16 +19,16 @@ def reading(start, end, value, kind=Kind.DUTY_CYCLE, worker=0):
 
 def tracks(*readings):
     found: dict[tuple[int, Kind], SignalTrack] = {}
-    for one in readings:
-        key = one.worker, one.kind
-        found[key] = with_reading(found.get(key), one, 0)
+    for reading in readings:
+        key = reading.worker, reading.kind
+        found[key] = with_reading(found.get(key), reading, 0)
     return found
 
 
 def with_readings(hour, readings):
     lately = UnwrittenUse()
-    for one in readings:
-        lately.add(one)
+    for reading in readings:
+        lately.add(reading)
     return with_lately(hour, lately)
 
 

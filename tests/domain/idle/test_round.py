@@ -37,17 +37,19 @@ def node(number, *, is_due=True, verdict=QUIET, hourly=1_000, **changes):
 def busy(count, start=100):
     moved = CourseChange(IdleCourse("b", 1, State.ACTIVE, NOW))
     work = IdleVerdict(Level.ACTIVE, "active")
-    return [node(start + one, verdict=work, moved=moved, is_due=False) for one in range(count)]
+    return [
+        node(start + number, verdict=work, moved=moved, is_due=False) for number in range(count)
+    ]
 
 
 def round_of(nodes, before=None, earlier=(), **facts):
     given = replace(FACTS, live=len(nodes), **facts)
-    courses = {one.subject.node.id: one.watched for one in earlier}
+    courses = {waiting.subject.node.id: waiting.watched for waiting in earlier}
     return decide_round(before or Cleanup("lab"), nodes, courses, given, TIMES)
 
 
 def names(found):
-    return [one.subject.node.id for one in found.goes]
+    return [node_id.subject.node.id for node_id in found.goes]
 
 
 def rails(found):
@@ -198,12 +200,12 @@ def test_a_jump_of_the_clock_holds_until_the_time_of_a_start_is_over():
 def test_what_waits_for_a_rail_stands_in_line_the_dearest_first():
     nodes = [node(1, hourly=None), node(2, hourly=5), node(3, hourly=9), *busy(20)]
     found = round_of(nodes, Cleanup("lab").with_pause(NOW, "ada", "why"))
-    assert [one.node_id for one in found.cleanup.waiting] == ["n3", "n2", "n1"]
-    assert [one.place for one in found.cleanup.waiting] == [1, 2, 3]
+    assert [waiting.node_id for waiting in found.cleanup.waiting] == ["n3", "n2", "n1"]
+    assert [waiting.place for waiting in found.cleanup.waiting] == [1, 2, 3]
 
 
 def waits(found):
-    return {one.node_id: (one.rail, one.since) for one in found.cleanup.waiting}
+    return {waiting.node_id: (waiting.rail, waiting.since) for waiting in found.cleanup.waiting}
 
 
 def test_a_node_waits_since_the_first_round_of_an_unbroken_wait_for_any_rail():
@@ -230,12 +232,14 @@ def test_a_node_whose_row_does_not_say_since_when_it_waits_does_so_since_the_rou
 
 
 def test_when_nodes_go_dark_together_the_breaker_opens():
-    before = {f"n{one}": node(one).watched for one in range(10)}
+    before = {f"n{number}": node(number).watched for number in range(10)}
     dark = IdleVerdict(Level.UNKNOWN, "?")
-    looks = [node(one, verdict=dark if one < 4 else QUIET) for one in range(10)]
+    looks = [node(number, verdict=dark if number < 4 else QUIET) for number in range(10)]
     found = decide_round(Cleanup("lab"), looks, before, FACTS, TIMES)
     assert Rail.BREAKER in rails(found)
-    few = [node(one, verdict=dark if one < 3 else QUIET, is_due=False) for one in range(10)]
+    few = [
+        node(number, verdict=dark if number < 3 else QUIET, is_due=False) for number in range(10)
+    ]
     assert Rail.BREAKER not in rails(decide_round(Cleanup("lab"), few, before, FACTS, TIMES))
 
 
@@ -245,8 +249,10 @@ def test_nodes_that_were_made_or_started_again_have_not_gone_dark(change):
     dark = IdleVerdict(Level.UNKNOWN, "?")
     again = [node(number, verdict=dark, is_due=False) for number in range(10)]
     anew = [
-        replace(one, subject=replace(one.subject, node=replace(one.subject.node, **change)))
-        for one in again
+        replace(
+            waiting, subject=replace(waiting.subject, node=replace(waiting.subject.node, **change))
+        )
+        for waiting in again
     ]
     assert opens(again, fleet)
     assert not opens(anew, fleet)

@@ -25,19 +25,19 @@ def parts(rows, length=1_000):
 def test_a_node_is_before_between_and_after_its_jobs():
     rows = [(100, "a"), (300, ""), (350, ""), (400, "b"), (700, "")]
     _, found = parts(rows)
-    assert [(one.occupant.value, one.job_id, one.seconds) for one in found] == [
+    assert [(segment.occupant.value, segment.job_id, segment.seconds) for segment in found] == [
         ("before_first_job", "", 100),
         ("job", "a", 200),
         ("between_jobs", "", 100),
         ("job", "b", 300),
         ("idle_tail", "", 300),
     ]
-    assert len({one.cost // one.seconds for one in found}) == 1
+    assert len({segment.cost // segment.seconds for segment in found}) == 1
 
 
 def test_a_node_of_a_job_has_nothing_of_its_own():
     _, found = parts([(0, "a")])
-    assert [(one.occupant.value, one.seconds) for one in found] == [("job", 1_000)]
+    assert [(segment.occupant.value, segment.seconds) for segment in found] == [("job", 1_000)]
 
 
 def test_nothing_is_said_of_a_node_without_jobs():
@@ -56,7 +56,9 @@ def test_all_parts_come_to_what_the_ledger_charges(rows):
     meter, found = parts(sorted(rows))
     if not any(job for _, job in rows):
         return
-    assert sum(one.cost for one in found) == meter.total_charge()
-    assert sum(one.seconds for one in found) == 1_000
-    assert sum(one.chip_seconds for one in found) == meter.chip_seconds_in(NOON, NOON + 1_000)
-    assert len({(one.occupant, one.job_id) for one in found}) == len(found)
+    assert sum(segment.cost for segment in found) == meter.total_charge()
+    assert sum(segment.seconds for segment in found) == 1_000
+    assert sum(segment.chip_seconds for segment in found) == meter.chip_seconds_in(
+        NOON, NOON + 1_000
+    )
+    assert len({(segment.occupant, segment.job_id) for segment in found}) == len(found)

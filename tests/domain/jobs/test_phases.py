@@ -68,8 +68,8 @@ def test_the_phases_of_all_attempts_come_to_what_is_charged_to_the_job(
         for claim in list_claims([first, second], usage.node_id, own_node=False)
         for amount in price_phases(claim, [meter], "j", saves=saves)
     ]
-    assert sum(one.cost for one in found) == charged_to(meter, "j")
-    assert sum(one.seconds for one in found) == 5_000 - claimed
+    assert sum(phase.cost for phase in found) == charged_to(meter, "j")
+    assert sum(phase.seconds for phase in found) == 5_000 - claimed
 
 
 def test_no_second_is_in_two_phases():

@@ -284,7 +284,11 @@ def test_a_call_that_failed_is_tried_again_after_twice_the_time_up_to_five_minut
 
 
 def test_an_operation_succeeded_once_it_is_done_without_an_error():
-    assert [one.has_succeeded for one in (RUNNING, DONE, FAILED)] == [False, True, False]
+    assert [operation.has_succeeded for operation in (RUNNING, DONE, FAILED)] == [
+        False,
+        True,
+        False,
+    ]
     assert not replace(DONE, error=CloudError("no")).has_succeeded
 
 

@@ -72,9 +72,10 @@ def test_asking_for_what_it_has_or_is_getting_is_asking_for_nothing():
 def test_whatever_it_may_be_made_of_later_gets_the_same_software():
     other = replace(legacy().spec.hardware, accelerator_type="v3-8", generation="v3")
     after = with_reimage_request(legacy(alternatives=(other,)), NEW, LATER)
-    assert [one.runtime_version for one in after.spec.alternatives] == ["2.16.1"]
+    assert [alternative.runtime_version for alternative in after.spec.alternatives] == ["2.16.1"]
     assert [
-        one.runtime_version for one in with_reimage_given_up(after, "no").spec.alternatives
+        alternative.runtime_version
+        for alternative in with_reimage_given_up(after, "no").spec.alternatives
     ] == ["2.12.0"]
 
 

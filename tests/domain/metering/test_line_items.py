@@ -40,7 +40,7 @@ def book(*purchases, prices=()):
         factories.price(1_200_000_000, id="list"),
         *prices,
     )
-    return PriceBook(shipped, purchases=[one.purchase for one in purchases])
+    return PriceBook(shipped, purchases=[purchase.purchase for purchase in purchases])
 
 
 def reserved(start=NOON, end=END, chips=8, pool=ANYONE, **changes):

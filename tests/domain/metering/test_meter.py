@@ -43,7 +43,7 @@ def test_every_partition_of_time_sums_to_the_one_rounded_total(usage, book, inst
 def test_the_calendar_of_any_time_zone_sums_to_the_same_total(usage, book, name, step):
     meter = Meter(usage, book, NOON + 9 * DAY)
     covered = split_into_buckets(Window(NOON - DAY, NOON + 9 * DAY), step, ZoneInfo(name))
-    assert sum(meter.charge_in(one.start, one.end) for one in covered) == meter.total_charge()
+    assert sum(meter.charge_in(span.start, span.end) for span in covered) == meter.total_charge()
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_days_that_are_short_long_or_missing_lose_no_nano(zone, around, step):
     usage = factories.usage(chips=7, start=start, end=start + 5 * DAY + 4_321)
     meter = Meter(usage, factories.book(factories.price(1_199_999_999)), start + 9 * DAY)
     covered = split_into_buckets(Window(start - DAY, start + 9 * DAY), step, ZoneInfo(zone))
-    assert sum(meter.charge_in(one.start, one.end) for one in covered) == meter.total_charge()
+    assert sum(meter.charge_in(span.start, span.end) for span in covered) == meter.total_charge()
 
 
 @moderate

@@ -74,7 +74,7 @@ def test_of_several_types_the_cheapest_node_is_tried_first_wherever_it_is():
 
 def test_each_alternative_has_all_that_follows_from_its_type():
     meant = settle(accelerator_types=("v6e-8", "v5litepod-16"), zones=("us-east5-b",))
-    by_type = {one.accelerator_type: one for one in meant.spec.alternatives}
+    by_type = {alternative.accelerator_type: alternative for alternative in meant.spec.alternatives}
     v6e, v5e = by_type["v6e-8"], by_type["v5litepod-16"]
     assert (v6e.generation, v6e.chips, v6e.hosts, v6e.topology) == ("v6e", 8, 1, "2x4")
     assert (v6e.runtime_version, v5e.runtime_version) == ("v2-alpha-tpuv6e", "v2-alpha-tpuv5-lite")

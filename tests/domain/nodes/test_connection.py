@@ -45,7 +45,7 @@ def legacy(**changes):
 
 
 def recipe(node, framework):
-    (found,) = [one for one in connection_to(node).recipes if one.framework is framework]
+    (found,) = [recipe for recipe in connection_to(node).recipes if recipe.framework is framework]
     return found
 
 
@@ -82,7 +82,7 @@ def test_a_tpu_vm_with_an_external_address_is_reached_directly():
         "gcloud compute tpus tpu-vm ssh train-1a2b3c4d --project=lab --zone=us-west4-a --worker=0"
     )
     assert "Proxy" not in found.summary
-    assert [(one.worker, one.ip, one.external_ip) for one in found.workers] == [
+    assert [(worker.worker, worker.ip, worker.external_ip) for worker in found.workers] == [
         (0, "10.0.0.2", "34.1.2.3")
     ]
 
@@ -107,7 +107,7 @@ def test_on_a_pod_the_lines_reach_every_worker_at_once():
         assert shlex.split(found.shell[-1])[-1] == f"--command={run}"
         assert "at the same time" in found.note
     assert recipe(node, Framework.JAX).python[1] == "jax.distributed.initialize()"
-    assert [one.worker for one in connection_to(node).workers] == [0, 1, 2, 3]
+    assert [worker.worker for worker in connection_to(node).workers] == [0, 1, 2, 3]
 
 
 def test_an_image_without_a_framework_says_what_to_ask_for():
@@ -157,7 +157,7 @@ def test_several_slices_are_reached_through_their_queued_resource():
 
 
 def test_an_image_that_nobody_knows_may_hold_any_framework():
-    assert all(one.works for one in connection_to(ready(runtime_version="mine")).recipes)
+    assert all(recipe.works for recipe in connection_to(ready(runtime_version="mine")).recipes)
     assert connection_to(legacy(runtime_version="mine")).vm_software == ""
 
 
@@ -259,11 +259,11 @@ def test_a_name_that_is_not_one_stays_one_word_of_the_shell(make, hosts, evil):
     node = make(cloud_id=evil, project=evil, zone=evil, endpoints=(Endpoint(evil, 1),) * hosts)
     found = connection_to(node)
     lines = [found.ssh, found.everywhere, found.upload]
-    lines += [line for one in found.recipes for line in one.shell]
+    lines += [line for recipe in found.recipes for line in recipe.shell]
     plain = make(cloud_id="x", project="x", zone="x", endpoints=(Endpoint("x", 1),) * hosts)
     same = connection_to(plain)
     expected = [same.ssh, same.everywhere, same.upload]
-    expected += [line for one in same.recipes for line in one.shell]
+    expected += [line for recipe in same.recipes for line in recipe.shell]
     assert [len(shlex.split(line)) for line in lines] == [len(shlex.split(x)) for x in expected]
-    for one in found.recipes:
-        compile("\n".join(one.python), "python lines", "exec")
+    for recipe in found.recipes:
+        compile("\n".join(recipe.python), "python lines", "exec")

@@ -1,4 +1,4 @@
-"""Wishes: understood in full, or refused with what would be granted."""
+"""Requests: understood in full, or refused with what would be granted."""
 
 from __future__ import annotations
 
@@ -175,7 +175,9 @@ def test_a_refusal_says_what_would_be_granted(changes, fact):
 
 
 def test_a_topology_other_than_the_types_own_is_refused_with_the_one_it_is_made_as():
-    accelerator = next(one for one in CATALOG.list_served() if len(one.topologies) > 1)
+    accelerator = next(
+        accelerator for accelerator in CATALOG.list_served() if len(accelerator.topologies) > 1
+    )
     other = next(t for t in accelerator.topologies if t != accelerator.topology)
     request = RequestedNode(generation=accelerator.generation, topology=other)
     with pytest.raises(Rejected) as refused:

@@ -294,13 +294,13 @@ def test_recipients_are_those_of_the_policy_and_an_owner_with_an_address_each_on
 def test_each_recipient_gets_a_message_of_its_own_by_its_own_channel():
     slack = Recipient("https://hooks.example.com/slack", format=Format.SLACK)
     found = written(idle_message(look(), NOON, SINCE, ACTS), HOOK, slack, MAIL)
-    assert [(one.id, one.channel, one.recipient) for one in found] == [
+    assert [(message.id, message.channel, message.recipient) for message in found] == [
         ("m-1", Channel.WEBHOOK, HOOK),
         ("m-2", Channel.WEBHOOK, slack),
         ("m-3", Channel.MAIL, MAIL),
     ]
-    assert [json.loads(one.body)["id"] for one in found] == ["m-1", "m-2", "m-3"]
-    assert {(one.created_at, one.next_try_at) for one in found} == {(NOON, NOON)}
+    assert [json.loads(message.body)["id"] for message in found] == ["m-1", "m-2", "m-3"]
+    assert {(message.created_at, message.next_try_at) for message in found} == {(NOON, NOON)}
 
 
 def test_a_stored_message_promises_links_and_has_none():

@@ -45,7 +45,7 @@ def test_no_text_that_the_cloud_may_send_is_an_error(text):
 def test_a_queued_resource_and_its_node_of_the_same_name_are_two():
     ids = {orphan_id(shown(queued=queued).path) for queued in (True, False)}
     assert len(ids) == 2
-    assert all(re.fullmatch("[0-9a-f]{32}", one) for one in ids)
+    assert all(re.fullmatch("[0-9a-f]{32}", id_) for id_ in ids)
 
 
 @pytest.mark.parametrize(

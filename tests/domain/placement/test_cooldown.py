@@ -125,11 +125,11 @@ def test_a_node_that_was_lost_before_it_came_up_is_a_failure_too():
 
 def test_nodes_that_were_taken_back_together_cool_down_and_go_together():
     crowd = [lost(began, began + 30, 200) for began in range(10)]
-    for one in crowd:
-        assert until(crowd, 200, of=one.node_id) == 200 + SHORTAGE_DELAYS[0]
+    for attempt in crowd:
+        assert until(crowd, 200, of=attempt.node_id) == 200 + SHORTAGE_DELAYS[0]
     first = tried(260)
-    for one in crowd:
-        assert until([*crowd, first], 260, of=one.node_id) is None, "none waits for a probe"
+    for attempt in crowd:
+        assert until([*crowd, first], 260, of=attempt.node_id) is None, "none waits for a probe"
 
 
 def test_what_was_taken_back_from_one_node_is_tried_by_one_other_at_once():
@@ -152,9 +152,9 @@ def test_what_was_taken_back_from_others_keeps_none_away_from_another_zone():
     crowd = [*here, *there]
     assert until(crowd, 200, NEXT_DOOR, of=here[0].node_id) is None
     moved = [*crowd, replace(up(200, 225, NEXT_DOOR), node_id=here[0].node_id, attempt=2)]
-    for one in here[1:]:
-        assert until(moved, 225, NEXT_DOOR, of=one.node_id) is None
-        assert until(moved, 225, HERE, of=one.node_id) == 260
+    for attempt in here[1:]:
+        assert until(moved, 225, NEXT_DOOR, of=attempt.node_id) is None
+        assert until(moved, 225, HERE, of=attempt.node_id) == 260
 
 
 def test_a_stock_out_keeps_away_those_too_whose_own_time_is_over():
@@ -306,7 +306,9 @@ def test_nobody_waits_longer_than_the_longest_delay(history):
 @given(HISTORIES)
 def test_a_ready_now_sets_free_what_had_run_out(history):
     hardware = [
-        one for one in history if one.outcome not in {Outcome.QUOTA, Outcome.DENIED, Outcome.OPEN}
+        attempt
+        for attempt in history
+        if attempt.outcome not in {Outcome.QUOTA, Outcome.DENIED, Outcome.OPEN}
     ]
     assert HERE not in find_cooldowns([HERE], [*hardware, up(0, 200)], NOON + 200)
 
@@ -314,5 +316,5 @@ def test_a_ready_now_sets_free_what_had_run_out(history):
 @given(HISTORIES)
 def test_once_the_time_is_over_it_is_tried_again(history):
     """Nothing is given up: without new attempts everything is free within the longest delay."""
-    done = [one for one in history if one.outcome is not Outcome.OPEN]
+    done = [attempt for attempt in history if attempt.outcome is not Outcome.OPEN]
     assert find_cooldowns(ALL, done, NOON + LONGEST + 3_100) == {}

@@ -292,7 +292,7 @@ def test_what_is_held_is_listed_unless_a_limit_of_the_whole_region_tells_of_it(
     holdings, limits, listed
 ):
     found = list_stocks("lab", holdings, limits)
-    assert [(one.place, one.generation, one.tier) for one in found] == listed
+    assert [(quota.place, quota.generation, quota.tier) for quota in found] == listed
 
 
 def test_what_is_held_in_a_region_is_summed_over_its_zones():

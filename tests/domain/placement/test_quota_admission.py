@@ -51,7 +51,7 @@ def hardware(name, *zones):
 
 def refusal(wanted, *tallies):
     with pytest.raises(QuotaTooSmall) as caught:
-        check_admission(wanted, tallies, [one.limit for one in tallies])
+        check_admission(wanted, tallies, [tally.limit for tally in tallies])
     return caught.value
 
 
@@ -90,7 +90,7 @@ def test_every_limit_that_stands_in_the_way_is_told():
     east = known(4, place="us-east5", name="")
     error = refusal(spec(), known(), east)
     assert "us-east5-a cannot hold 8 chips: Google's limit is 4 in us-east5" in str(error)
-    assert [one["where"] for one in error.facts["quotas"]] == ["us-west4", "us-east5"]
+    assert [quota["where"] for quota in error.facts["quotas"]] == ["us-west4", "us-east5"]
     assert not {WEST, EAST} & set(error.facts["other_zones"])
 
 

@@ -76,11 +76,11 @@ def test_the_cheapest_is_so_for_the_whole_duration():
     east = factories.price(1_500_000_000, id="east", region="us-east1")
     book = factories.book(factories.price(1_200_000_000), rise, east)
     places = [("us-west4-a", "on_demand"), ("us-east1-c", "on_demand")]
-    assert [one.zone for one in list_offers(V5E, places, book, NOON, HOUR)] == [
+    assert [offer.zone for offer in list_offers(V5E, places, book, NOON, HOUR)] == [
         "us-west4-a",
         "us-east1-c",
     ]
-    assert [one.zone for one in list_offers(V5E, places, book, NOON, 2 * HOUR)] == [
+    assert [offer.zone for offer in list_offers(V5E, places, book, NOON, 2 * HOUR)] == [
         "us-east1-c",
         "us-west4-a",
     ]
@@ -97,12 +97,12 @@ def test_what_is_reserved_ends_with_its_reservation():
     book = PriceBook((calendar, factories.price(900_000_000, id="s", model="spot")), (), (bought,))
     places = [("us-west4-a", "reserved"), ("us-west4-a", "spot")]
     whole = list_offers(V5E, places, book, NOON, HOUR, "lab")
-    assert [(one.model, one.cost, one.seconds) for one in whole] == [
+    assert [(offer.model, offer.cost, offer.seconds) for offer in whole] == [
         ("reserved", 4_800_000_000, HOUR),
         ("spot", 7_200_000_000, HOUR),
     ]
     longer = list_offers(V5E, places, book, NOON, 4 * HOUR, "lab")
-    assert [(one.model, one.cost, one.seconds) for one in longer] == [
+    assert [(offer.model, offer.cost, offer.seconds) for offer in longer] == [
         ("spot", 28_800_000_000, 4 * HOUR),
         ("reserved", 4_800_000_000, HOUR),
     ]

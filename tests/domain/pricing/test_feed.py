@@ -131,15 +131,15 @@ def test_the_feed_changes_nothing_before_its_price_began_nor_in_a_closed_month(q
     known = [factories.price(at + 2_000, NOON + at * HOUR, id=f"p/{at}") for at in ages]
     before, now = PriceBook(known), NOON + later * DAY
     after = grown(before, *quotes, now=now)
-    for one in quotes:
-        since, anew = max(one.effective_at, open_since(now)), set()
+    for quote in quotes:
+        since, anew = max(quote.effective_at, open_since(now)), set()
         for instant in range(NOON - 2_000 * HOUR, now, 37 * HOUR):
-            said = after.find_price(one.sku, instant)
+            said = after.find_price(quote.sku, instant)
             if instant < since:
-                assert said == before.find_price(one.sku, instant)
+                assert said == before.find_price(quote.sku, instant)
             else:
                 anew.add(None if said is None else said.nanos)
-        known_since = {before.find_price(one.sku, at) for at in range(since, now + 1, HOUR)}
-        assert anew <= {one.nanos} or len(known_since) > 1
-        assert after.find_price(one.sku, max(now, one.effective_at)).nanos == one.nanos
+        known_since = {before.find_price(quote.sku, at) for at in range(since, now + 1, HOUR)}
+        assert anew <= {quote.nanos} or len(known_since) > 1
+        assert after.find_price(quote.sku, max(now, quote.effective_at)).nanos == quote.nanos
     assert added(after, *quotes, now=now) == []

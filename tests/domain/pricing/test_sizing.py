@@ -36,7 +36,7 @@ def planned(generation=V5E, **need):
 
 
 def fits(found, model="on_demand"):
-    return [one.fit.accelerator.name for one in found if one.offer.model == model]
+    return [plan.fit.accelerator.name for plan in found if plan.offer.model == model]
 
 
 def test_of_each_generation_the_smallest_that_fits_and_the_next_larger():
@@ -63,9 +63,11 @@ def test_every_need_is_a_lower_bound(need, smallest):
 
 
 def test_the_work_says_how_long_it_takes_rounded_up():
-    (fit, *_) = (one.fit for one in planned(chips=4, flops=197 * 4 * 10**12 * 100, utilisation=50))
+    (fit, *_) = (
+        plan.fit for plan in planned(chips=4, flops=197 * 4 * 10**12 * 100, utilisation=50)
+    )
     assert fit.seconds == 200
-    (fit, *_) = (one.fit for one in planned(chips=4, flops=197 * 4 * 10**12 * 100 + 1))
+    (fit, *_) = (plan.fit for plan in planned(chips=4, flops=197 * 4 * 10**12 * 100 + 1))
     assert fit.seconds == 251
 
 
@@ -73,7 +75,7 @@ def test_a_type_that_comes_in_time_is_among_them_though_smaller_ones_fit():
     work = 197 * 10**12 * 64 * 3_600
     found = planned(chips=1, flops=work, utilisation=100, available=3_600)
     assert fits(found)[0] == "v5litepod-64"
-    in_time = {one.fit.accelerator.name: one.fit.in_time for one in found}
+    in_time = {plan.fit.accelerator.name: plan.fit.in_time for plan in found}
     assert in_time == {"v5litepod-1": False, "v5litepod-4": False, "v5litepod-64": True}
 
 
@@ -85,7 +87,7 @@ def test_work_with_a_deadline_is_need_enough():
 def test_what_meets_everything_comes_first_and_the_cheapest_before_the_others():
     found = planned(chips=8, seconds=3_600, spend=9_600_000_000)
     assert [
-        (one.fit.accelerator.chips, one.offer.model, one.cost, one.within) for one in found
+        (plan.fit.accelerator.chips, plan.offer.model, plan.cost, plan.within) for plan in found
     ] == [
         (8, "spot", 4_800_000_000, True),
         (8, "on_demand", 9_600_000_000, True),
@@ -96,15 +98,15 @@ def test_what_meets_everything_comes_first_and_the_cheapest_before_the_others():
 
 def test_what_has_no_known_price_is_last_and_nobody_says_that_it_is_within():
     found = planned(generation=None, chips=8, seconds=3_600, spend=10**12)
-    unpriced = [one.cost is None for one in found]
+    unpriced = [plan.cost is None for plan in found]
     assert unpriced == sorted(unpriced)
     assert any(unpriced)
-    assert {one.within for one in found if one.cost is None} == {None}
+    assert {plan.within for plan in found if plan.cost is None} == {None}
 
 
 def test_without_a_duration_the_money_says_how_long_it_does():
     found = planned(chips=8, spend=19_200_000_000)
-    dearest = next(one for one in found if one.offer.model == "on_demand")
+    dearest = next(plan for plan in found if plan.offer.model == "on_demand")
     assert (dearest.cost, dearest.lasts, dearest.within) == (None, 7_200, True)
 
 
@@ -166,12 +168,12 @@ def test_whatever_is_planned_fits_and_its_duration_is_the_shortest_that_does_the
             planned(**need)
         return
     found = planned(**need)
-    for one in found:
-        assert one.fit.accelerator.chips >= chips
-        assert one.fit.hbm_gib >= hbm
-        speed = Fraction(one.fit.flops_per_second * utilisation, 100)
-        assert one.fit.seconds is not None
-        assert speed * (one.fit.seconds - 1) < flops <= speed * one.fit.seconds
+    for plan in found:
+        assert plan.fit.accelerator.chips >= chips
+        assert plan.fit.hbm_gib >= hbm
+        speed = Fraction(plan.fit.flops_per_second * utilisation, 100)
+        assert plan.fit.seconds is not None
+        assert speed * (plan.fit.seconds - 1) < flops <= speed * plan.fit.seconds
 
 
 @pytest.mark.parametrize(

@@ -298,10 +298,10 @@ def test_missing_columns_are_all_named_at_once(gone):
     content = csv_of([cells], [name for name in cells if name not in (*gone, *resource)])
     with pytest.raises(Rejected) as error:
         rows_of(content)
-    named = [one.replace(".", "_") for one in resource or gone]
+    named = [column.replace(".", "_") for column in resource or gone]
     missing: Any = error.value.facts["missing"]
     assert sorted(missing) == sorted(named)
-    assert all(one in str(error.value) for one in named)
+    assert all(column in str(error.value) for column in named)
 
 
 @pytest.mark.parametrize("gone", ["cost", "usage_start_time", "sku", "resource", "project"])
@@ -394,7 +394,7 @@ def test_equal_rows_are_one_where_both_name_a_resource_and_their_batch(changes, 
 def test_a_row_is_the_same_row_whatever_the_order_of_its_columns():
     cells = flat(row())
     contents = [csv_of([cells]), csv_of([cells], sorted(cells))]
-    first, second = (next(read_bill([one], ["lab"])[1]).digest for one in contents)
+    first, second = (next(read_bill([content], ["lab"])[1]).digest for content in contents)
     later = next(
         read_bill([csv_of([cells | {"export_time": "2026-11-06 00:00:00 UTC"}])], ["lab"])[1]
     )
@@ -405,7 +405,7 @@ def test_an_optional_column_that_is_empty_is_the_same_as_one_that_is_absent():
     cells = flat(row())
     optional = {"adjustment_info.id": "", "price.effective_price": "", "tags": "[]", "x_new": "y"}
     without, with_empty = (
-        next(read_bill([csv_of([one])], ["lab"])[1]) for one in (cells, cells | optional)
+        next(read_bill([csv_of([column])], ["lab"])[1]) for column in (cells, cells | optional)
     )
     assert without.digest == with_empty.digest
 

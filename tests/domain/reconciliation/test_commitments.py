@@ -55,7 +55,7 @@ def test_used_and_unused_add_up_to_the_fee_whatever_is_covered(nodes):
 def test_the_rest_of_a_long_list_of_nodes_is_one_and_nothing_of_it_is_lost():
     number = MOST_NODES + 7
     counter = CommitmentCounter([Fee(FEE, 1_000_000_007, 0, 2 * number * HOUR)])
-    counter.add(used(f"n{one}", 1, 2_700, -2_700) for one in range(number))
+    counter.add(used(f"n{index}", 1, 2_700, -2_700) for index in range(number))
     (one,) = counter.list_commitments({})
     assert (len(one.nodes), one.nodes[-1].nodes) == (MOST_NODES + 1, 7)
     assert sum(node.covered for node in one.nodes) == number * HOUR

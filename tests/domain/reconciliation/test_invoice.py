@@ -19,7 +19,7 @@ def test_an_invoice_is_the_sum_of_what_was_compared_and_of_what_was_set_apart():
         {NOVEMBER: USED + TAX, EURO: NO_RATE},
     )
     assert (november.total.rows, november.total.cost, november.total.credits) == (4, 32, -5)
-    assert [(one.name, one.reason) for one in november.parts] == [
+    assert [(part.name, part.reason) for part in november.parts] == [
         ("matched", ""),
         ("tax", "a tax is no use of a node"),
     ]

@@ -281,7 +281,7 @@ def test_the_headline_tells_both_directions_and_leaves_out_what_is_pending():
     assert found.verdicts[Verdict.PENDING].charged == 500 * DOLLAR
     assert list(found.projects) == ["lab"]
     assert [key[0] for key in found.skus] == ["", "SKU-1"]
-    assert sum(one.variance for one in found.skus.values()) == total.variance
+    assert sum(sku.variance for sku in found.skus.values()) == total.variance
 
 
 @pytest.mark.parametrize(

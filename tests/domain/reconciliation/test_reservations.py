@@ -113,7 +113,9 @@ def test_our_own_export_calls_what_nobody_used_by_the_reservation():
 
 
 def test_what_is_billed_at_another_price_is_told_with_what_was_written_down():
-    (line,) = compared([whole(resource=PATH)], [replace(one, amount=HALF // 2) for one in OURS])
+    (line,) = compared(
+        [whole(resource=PATH)], [replace(reservation, amount=HALF // 2) for reservation in OURS]
+    )
     assert (line.verdict, line.variance) == (Verdict.AMOUNT_DIFFERS, HALF)
     assert line.reason == (
         "the same seconds at another price; march is recorded from"
@@ -182,7 +184,7 @@ MAY = replace(MARCH, id="r-2", name="may", chips=8)
 def test_two_reservations_are_compared_apart_where_the_bill_tells_them_apart():
     theirs = [whole(resource=PATH), billed(resource=PATH.replace("march", "may"))]
     lines = compared(theirs, [*OURS, charged("r-2", reservation_id="r-2")], (MAY, MARCH))
-    assert [(one.reservation, one.verdict) for one in lines] == [
+    assert [(line.reservation, line.verdict) for line in lines] == [
         ("march", Verdict.MATCHED),
         ("may", Verdict.MATCHED),
     ]
@@ -256,17 +258,20 @@ def test_each_row_and_each_entry_is_in_exactly_one_comparison(rows, ours, by_nam
     nodes = [
         ComparedPair(
             [replace(BY_NODE, node_id=node)] if node in by_name else [],
-            [one for one in ours if one.node_id == node],
+            [row for row in ours if row.node_id == node],
         )
-        for node in sorted({one.node_id for one in ours} | by_name)
+        for node in sorted({row.node_id for row in ours} | by_name)
     ]
-    unused = [charged(one, reservation_id=one) for one in ("r-1", "r-2", "r-3")]
+    unused = [
+        charged(reservation_id, reservation_id=reservation_id)
+        for reservation_id in ("r-1", "r-2", "r-3")
+    ]
     found = list(pair_hour(BilledHour(MIDNIGHT, rows, nodes, unused), (MARCH, MAY, june)))
     theirs = [*rows, *(row for pair in nodes for row in pair.billed)]
     assert sorted(map(repr, (row for pair in found for row in pair.billed))) == sorted(
         map(repr, theirs)
     )
-    assert sorted(map(repr, (one for pair in found for one in pair.charged))) == sorted(
-        map(repr, [*ours, *unused])
-    )
+    assert sorted(
+        map(repr, (reservation_id for pair in found for reservation_id in pair.charged))
+    ) == sorted(map(repr, [*ours, *unused]))
     assert all(pair.billed or pair.charged for pair in found)

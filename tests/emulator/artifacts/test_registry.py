@@ -20,8 +20,8 @@ NAME = "us-docker.pkg.dev/lab/images/trainer"
 
 def platforms(found) -> list[str]:
     return [
-        f"{one['platform']['os']}/{one['platform']['architecture']}"
-        for one in json.loads(found.body)["manifests"]
+        f"{manifest['platform']['os']}/{manifest['platform']['architecture']}"
+        for manifest in json.loads(found.body)["manifests"]
     ]
 
 

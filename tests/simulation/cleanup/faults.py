@@ -89,7 +89,9 @@ class ReadFaults:
     def find_recent(self, since: float) -> Spell | None:
         """A spell that holds, or has held since then; None without any."""
         now = self.agenda.now
-        return next((one for one in self.spells if one.start <= now and one.end > since), None)
+        return next(
+            (spell for spell in self.spells if spell.start <= now and spell.end > since), None
+        )
 
     def find_blind(self, node: Node, booted_at: float, now: int, *, has_metrics: bool) -> str:
         """Why nobody can end a node now, as its signals are not fresh; empty where somebody can."""

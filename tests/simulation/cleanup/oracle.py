@@ -209,7 +209,7 @@ class CleanupOracle:
         for node_id in self.fleet.lives:
             self._check_announced(node_id)
         if self.ceiling is Action.OBSERVE:
-            told = [one for one in self.fleet.lives if self._list_told(one)]
+            told = [life for life in self.fleet.lives if self._list_told(life)]
             if told:
                 raise Violation(f"people were told of {told}, and the mode only observes")
 
@@ -233,17 +233,17 @@ class CleanupOracle:
             latest = due + held + self.rails.seconds_down(life.booted_at, end.at)
             if end.at > latest:
                 late, rounds = end.at - latest, self.rails.rounds
-                held_by = {rail for one in rounds if one.at > due for rail in one.holds}
+                held_by = {rail for round_ in rounds if round_.at > due for rail in round_.holds}
                 raise Violation(f"{end.node.name} was ended {late:.0f} s too late; {held_by} held")
 
     def _due_at(self, node: Node, life: Life, at: int, delay: int) -> float:
         """When a node has to be gone that no rail holds: `at` is when it went."""
         idle, period = self.policies[node.id], self.times.period
-        claims = [one for one in self._list_claims(node) if one.start <= at]
-        beats = [one.until for one in claims if one.why is Why.BEAT]
+        claims = [claim for claim in self._list_claims(node) if claim.start <= at]
+        beats = [claim.until for claim in claims if claim.why is Why.BEAT]
         since = max([life.rests_since(), life.booted_at + self.times.warmup, *beats])
         told = since + idle.after_seconds + self.times.telemetry + delay + period
-        others = [one.until for one in claims if one.why is not Why.BEAT]
+        others = [claim.until for claim in claims if claim.why is not Why.BEAT]
         kept = [keep.until for keep in self._keeps.get(node.id, ()) if keep.start <= at]
         told = max([told, *(until + period for until in (*others, *kept))])
         return told + idle.grace_seconds + period
@@ -254,10 +254,12 @@ class CleanupOracle:
         action = Action.STOP if does_stop else Action.DELETE
         with self.units.reading() as unit:
             records = unit.cleanups.list_by_node(node.id)
-            live = sum(not unit.nodes.get(one).has_ended for one in self.fleet.lives)
+            live = sum(not unit.nodes.get(life).has_ended for life in self.fleet.lives)
         end = End(now, node, live, self._count_ready())
-        mine = [one for one in records if (one.actor, one.action) == (DAEMON, action)]
-        if any(one.incarnation == node.attempt and now - one.at <= TICK_SECONDS for one in mine):
+        mine = [record for record in records if (record.actor, record.action) == (DAEMON, action)]
+        if any(
+            claim.incarnation == node.attempt and now - claim.at <= TICK_SECONDS for claim in mine
+        ):
             self.ends.append(end)
             self._check_action(end, action)
             self._check_node(end)
@@ -297,9 +299,11 @@ class CleanupOracle:
         self._check_rest(end, life, idle)
 
     def _check_claims(self, node: Node, now: int) -> None:
-        for one in self._list_claims(node):
-            if one.start <= now < one.until:
-                raise Violation(f"{node.name} was ended, and {one.why} holds it since {one.start}")
+        for claim in self._list_claims(node):
+            if claim.start <= now < claim.until:
+                raise Violation(
+                    f"{node.name} was ended, and {claim.why} holds it since {claim.start}"
+                )
 
     def _check_rest(self, end: End, life: Life, idle: IdlePolicy) -> None:
         node, now = end.node, end.at
@@ -314,7 +318,7 @@ class CleanupOracle:
         # a host that fails and comes back before anybody has looked was READY all the time
         up = min(life.booted_at, max(node.state_since, node.up_since or 0))
         earliest = life.rests_since(up) if life.workload in RESTS else up
-        beats = [one.until for one in self._list_claims(node) if one.why is Why.BEAT]
+        beats = [claim.until for claim in self._list_claims(node) if claim.why is Why.BEAT]
         rested = max([earliest, up + self.times.warmup, *(at for at in beats if at <= now)])
         least = rested + idle.after_seconds + self.times.telemetry + idle.grace_seconds
         if now < least:
@@ -326,20 +330,20 @@ class CleanupOracle:
         node, now = end.node, end.at
         # a host that fails and comes back at once is the same node, at rest as before
         begun = [node.sent_at or 0, *(last for _, last in life.work)]
-        begun += [one.until for one in self._list_claims(node)]
+        begun += [claim.until for claim in self._list_claims(node)]
         begun += [keep.until for keep in self._keeps.get(node.id, ())]
         since = [at for at in self._list_told(node.id) if at >= max(begun)]
         if not since or now - max(since) < idle.grace_seconds:
             raise Violation(f"{node.name} had no whole grace: told at {since}, ended at {now}")
 
     def _check_pace(self, end: End) -> None:
-        with_it = [one for one in self.ends if end.at - one.at <= TICK_SECONDS]
+        with_it = [other for other in self.ends if end.at - other.at <= TICK_SECONDS]
         if len(with_it) > min(3, max(1, end.live * 10 // 100)):
             raise Violation(f"{len(with_it)} of {end.live} nodes were ended in one look")
-        shares = [share_of(one.node.id, one.node.owner, one.node.team) for one in with_it]
+        shares = [share_of(claim.node.id, claim.node.owner, claim.node.team) for claim in with_it]
         if len(shares) != len(set(shares)):
             raise Violation(f"several nodes of one owner were ended in one look: {shares}")
-        lately = [one for one in self.ends if end.at - one.at < 3_600]
+        lately = [other for other in self.ends if end.at - other.at < 3_600]
         if len(lately) > max(3, (end.live + len(lately)) * 25 // 100):
             raise Violation(f"{len(lately)} of {end.live} nodes were ended within an hour")
 
@@ -353,7 +357,10 @@ class CleanupOracle:
         least = self._ttl_over_at(node)
         if now < least - 1:
             raise Violation(f"the time to live has ended {node.name} {least - now:.0f} s early")
-        held = [least, *(one.until for one in self.pauses if least - HELD_SECONDS < one.until)]
+        held = [
+            least,
+            *(pause.until for pause in self.pauses if least - HELD_SECONDS < pause.until),
+        ]
         grace = self.policies[node.id].grace_seconds if len(held) > 1 else 0
         latest = max(held) + grace + HELD_SECONDS + self._seconds_dead(self.began_at, now)
         if now > latest:
@@ -375,7 +382,7 @@ class CleanupOracle:
         if budget is None or node.owner != budget.owner:
             raise Violation(f"a budget has ended {node.name}, for which it does not pay")
         with self.units.reading() as unit:
-            told = [one.at for one in unit.events.list_by_kind(node.id, "budget", 0)]
+            told = [event.at for event in unit.events.list_by_kind(node.id, "budget", 0)]
         if not told or end.at - min(told) < budget.grace:
             raise Violation(f"a budget has ended {node.name} without its grace: {told}, {end.at}")
 
@@ -389,14 +396,14 @@ class CleanupOracle:
                 yield node, f"was deleted by a person at {self._by_people[node_id]}"
 
     def _list_overdue(self, node: Node, life: Life, at: int) -> Iterator[str]:
-        needed = [self.kept_until(node.id), *(one.until for one in self._list_claims(node))]
+        needed = [self.kept_until(node.id), *(claim.until for claim in self._list_claims(node))]
         action = Action(self.policies[node.id].action).limited_to(self.ceiling)
         does_end = action is Action.DELETE or (action is Action.STOP and node.spec.stoppable)
         is_free = max(needed) <= at - 3_600 and node.id not in self.unseen
         if life.workload in RESTS and is_free and does_end and node.asked is Asked.PRESENT:
             yield f"is {life.workload} since {life.rests_since():.0f}"
         if node.id in self.ttls and life.first_booted_at and not self.paused:
-            over = max([self._ttl_over_at(node), *(one.until for one in self.pauses)])
+            over = max([self._ttl_over_at(node), *(pause.until for pause in self.pauses)])
             if over + LATE_SECONDS < at:
                 yield f"has outlived its {self.ttls[node.id]} s"
         budget, is_there = self.budget, life.first_booted_at and node.asked is Asked.PRESENT
@@ -412,9 +419,11 @@ class CleanupOracle:
         for event in self._list_notices(node_id):
             if ANNOUNCED not in event.message:
                 continue
-            for one in self._list_claims(node):
-                if one.start + 2 * self.times.period <= event.at < one.until:
-                    raise Violation(f"the end of {node.name} was announced, and {one.why} holds it")
+            for claim in self._list_claims(node):
+                if claim.start + 2 * self.times.period <= event.at < claim.until:
+                    raise Violation(
+                        f"the end of {node.name} was announced, and {claim.why} holds it"
+                    )
             why = self.faults.find_unread(life.booted_at, event.at, has_metrics=self.has_metrics)
             if why:
                 raise Violation(f"the end of {node.name} was announced though {why}")
@@ -422,13 +431,13 @@ class CleanupOracle:
     def _list_notices(self, node_id: str) -> list[Event]:
         with self.units.reading() as unit:
             told = unit.events.list_by_kind(node_id, "idle", 0)
-        return [one for one in told if not one.message.startswith(UNSAID)]
+        return [claim for claim in told if not claim.message.startswith(UNSAID)]
 
     def _list_told(self, node_id: str) -> list[int]:
-        return [one.at for one in self._list_notices(node_id)]
+        return [notice.at for notice in self._list_notices(node_id)]
 
     def _list_claims(self, node: Node) -> list[Claim]:
-        return [one for one in self._claims.get(node.id, ()) if one.is_of(node)]
+        return [claim for claim in self._claims.get(node.id, ()) if claim.is_of(node)]
 
     def _count_ready(self) -> int:
         return sum(1 for _ in self.fleet.records())

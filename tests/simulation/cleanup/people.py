@@ -163,13 +163,13 @@ class People:
         """Take what was sent; some use the links in it, and some of these once more later."""
         agenda = self._life.agenda
         with self._life.units() as unit:
-            for one in unit.notifications.list_due(agenda.seconds(), 100):
-                sent = replace(one, tries=1, sent_at=agenda.seconds(), next_try_at=None)
+            for notification in unit.notifications.list_due(agenda.seconds(), 100):
+                sent = replace(notification, tries=1, sent_at=agenda.seconds(), next_try_at=None)
                 unit.notifications.save(sent)
-                tokens = _tokens_in(mint_links(unit, one, agenda.seconds()).body)
-                if tokens and one.id not in self._read:
-                    self._read.add(one.id)
-                    self._click(one.about_id, tokens)
+                tokens = _tokens_in(mint_links(unit, notification, agenda.seconds()).body)
+                if tokens and notification.id not in self._read:
+                    self._read.add(notification.id)
+                    self._click(notification.about_id, tokens)
         agenda.after(POST_SECONDS, self._read_the_post)
 
     def _click(self, node_id: str, tokens: Mapping[Verb, str]) -> None:

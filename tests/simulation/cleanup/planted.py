@@ -62,7 +62,7 @@ def the_pace_is_zero() -> Any:
     def paced(
         due: list[DueNode], _live: int, _begun: object, now: int, period: int
     ) -> RailDecision:
-        waits = [Waiting(one.node_id, Rail.TICK, 1, now + period) for one in due]
+        waits = [Waiting(node.node_id, Rail.TICK, 1, now + period) for node in due]
         return RailDecision((), tuple(waits))
 
     return patch.object(rounds, "pace_ends", paced)
@@ -124,7 +124,7 @@ def averages_are_read() -> Any:
         "reducer": Aggregation.Reducer.REDUCE_MEAN,
     }
     metrics = {
-        kind: tuple(replace(one, **mean) for one in some)
+        kind: tuple(replace(node, **mean) for node in some)
         for kind, some in telemetry._METRICS.items()
     }
     return patch.object(telemetry, "_METRICS", metrics)
@@ -339,7 +339,9 @@ def a_job_on_the_node_is_ignored() -> Any:
         patch.object(
             assess,
             "list_holders",
-            lambda *some: [one for one in list_holders(*some) if one is not Holder.BUSY_JOB],
+            lambda *some: [
+                holder for holder in list_holders(*some) if holder is not Holder.BUSY_JOB
+            ],
         )
     )
     return stack

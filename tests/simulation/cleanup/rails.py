@@ -81,13 +81,13 @@ def measure_mass(rounds: Sequence[Round]) -> int:
     """For how many seconds the rounds have held the mass that there still is; 0 for none."""
     first = upto = rounds[-1].at
     is_held = False
-    for one in reversed(rounds):
-        if Rail.MASS in one.holds:
-            first, is_held = one.at, True
-        elif is_held or not one.may_be_mass:
+    for round_ in reversed(rounds):
+        if Rail.MASS in round_.holds:
+            first, is_held = round_.at, True
+        elif is_held or not round_.may_be_mass:
             break
         else:
-            first = upto = one.at
+            first = upto = round_.at
     return upto - first
 
 
@@ -114,7 +114,7 @@ class RailJudge:
             if not self._may_hold(rail, now, is_new=rail in opened):
                 raise Violation(f"{rail} holds at {now}, and its rule does not say so")
         self._check_mass_length(now, is_held=Rail.MASS in holds)
-        waits = {one.node_id: one.rail for one in row.waiting}
+        waits = {waiting.node_id: waiting.rail for waiting in row.waiting}
         may_be_mass = self._is_mass(now)
         self.rounds.append(Round(now, holds, waits, self._count_ready(), may_be_mass))
 
@@ -152,7 +152,7 @@ class RailJudge:
         )
 
     def _iter_spans(self, end: float) -> Iterator[tuple[Round, float]]:
-        following = [one.at for one in self.rounds[1:]]
+        following = [round_.at for round_ in self.rounds[1:]]
         return zip(self.rounds, [*following, max(end, self.rounds[-1].at)], strict=True)
 
     def _may_hold(self, rail: Rail, now: int, *, is_new: bool) -> bool:

@@ -197,7 +197,7 @@ class Run:
     def _dark(self) -> list[str]:
         """The cloud's names of nodes that no metric ever shows."""
         with self.units.reading() as unit:
-            nodes = [unit.nodes.get(one) for one in sorted(self.oracle.unseen)]
+            nodes = [unit.nodes.get(node_id) for node_id in sorted(self.oracle.unseen)]
         return [f"{PARENT}/nodes/{node.cloud_id}" for node in nodes]
 
     def _lose_telemetry(self) -> None:

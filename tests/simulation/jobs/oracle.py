@@ -112,7 +112,8 @@ class JobOracle:
             return
         with self.units.reading() as unit:
             found = {
-                one.id: one for one in unit.jobs.list_attempts(task["attempt"].rpartition("-")[0])
+                attempt.id: attempt
+                for attempt in unit.jobs.list_attempts(task["attempt"].rpartition("-")[0])
             }
         attempt = found.get(task["attempt"])
         if attempt is None or task["generation"] > attempt.generation:
@@ -166,7 +167,7 @@ class JobOracle:
         with self.units.reading() as unit:
             book, now = PriceBookCache().get_book(unit), self.agenda.seconds()
             for job in jobs:
-                parts = sum(one.cost for one in attempt_costs(unit, job, book, now))
+                parts = sum(cost.cost for cost in attempt_costs(unit, job, book, now))
                 whole = job_cost(unit, job, book, now).cost
                 if parts != whole:
                     raise self._wrong(f"the attempts of {job.id} cost {parts}, the job {whole}")
@@ -176,7 +177,7 @@ class JobOracle:
     def waiting(self, jobs: Sequence[Job]) -> list[str]:
         """The jobs that have not ended although there is what they wait for."""
         with self.units.reading() as unit:
-            found = [unit.jobs.get(one.id) for one in jobs]
+            found = [unit.jobs.get(job.id) for job in jobs]
             return [f"{job.id} is {job.state}" for job in found if self._can_end(unit, job)]
 
     def _can_end(self, unit: Unit, job: Job) -> bool:
@@ -206,7 +207,7 @@ class JobOracle:
         for run in self.world.runs:
             runs[run.attempt].append(run)
         with self.units.reading() as unit:
-            found = [unit.jobs.get(one.id) for one in jobs]
+            found = [unit.jobs.get(job.id) for job in jobs]
             self._check_claims_after_notices(unit, found)
             for job in found:
                 attempts = unit.jobs.list_attempts(job.id)
@@ -264,10 +265,12 @@ class JobOracle:
     def _check_payer(
         self, unit: Unit, job: Job, attempts: Sequence[Attempt], run: ContainerRun, second: int
     ) -> None:
-        [attempt] = [one for one in attempts if one.id == run.attempt]
+        [attempt] = [attempt for attempt in attempts if attempt.id == run.attempt]
         decided = self.decided[attempt.id].at
         whose = [
-            one for one in unit.attributions.list_by_node(attempt.node_id) if one.since <= second
+            attribution
+            for attribution in unit.attributions.list_by_node(attempt.node_id)
+            if attribution.since <= second
         ]
         if whose[-1].job != job.id and second < decided:
             raise self._wrong(f"{run.attempt} ran at {second} at the cost of {whose[-1].job!r}")
@@ -454,7 +457,7 @@ def _is_refused(unit: Unit, node_id: str) -> bool:
 
 def _check_money(unit: Unit, job: Job, attempts: Sequence[Attempt]) -> None:
     """A node of the job's own is charged to it alone; a caller's only while the job holds it."""
-    node_ids = sorted({one.node_id for one in attempts})
+    node_ids = sorted({attempt.node_id for attempt in attempts})
     charged: dict[str, int] = defaultdict(int)
     for node_id in node_ids:
         for _, (payer,), nanos, _, _ in unit.costs.sum_by_day(
@@ -474,8 +477,8 @@ def _check_claims(
 ) -> None:
     """A caller's node is charged to the job from each claim to its release."""
     claims: Mapping[str, list[Any]] = defaultdict(list)
-    for one in attempts:
-        claims[one.node_id].append((one.claimed_at, one.released_at))
+    for attempt in attempts:
+        claims[attempt.node_id].append((attempt.claimed_at, attempt.released_at))
     for node_id in node_ids if not job.own_node else ():
         rows = list(unit.attributions.list_by_node(node_id))
         until = [*(row.since for row in rows[1:]), None]

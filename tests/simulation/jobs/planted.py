@@ -156,7 +156,7 @@ def segments_overlap_by_a_second() -> Any:
     """A claim answers for the first second of the next one as well."""
 
     def longer(*what: Any, **more: Any) -> list[AttemptSeconds]:
-        return [replace(one, end=one.end + 1) for one in list_claims(*what, **more)]
+        return [replace(claim, end=claim.end + 1) for claim in list_claims(*what, **more)]
 
     return patch.object(cost, "list_claims", longer)
 

@@ -66,7 +66,7 @@ class Submitters:
 
     def supplant(self, job_id: str) -> None:
         """Submit another job for the node of a job, unless that is the job's own, and cancel it."""
-        job = next((one for one in self.jobs if one.id == job_id), None)
+        job = next((job for job in self.jobs if job.id == job_id), None)
         if job is None or job.own_node or job_id in self._supplanted:
             return
         self._supplanted.add(job_id)

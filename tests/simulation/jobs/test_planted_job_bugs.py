@@ -76,6 +76,6 @@ def oracle_of(seed):
 @pytest.mark.deep
 def test_at_most_one_attempt_in_fifty_is_undecided():
     oracles = [oracle_of(seed) for seed in islice(WITH_JOBS, DECIDED_SEEDS)]
-    attempts = sum(one.attempts for one in oracles)
+    attempts = sum(oracle.attempts for oracle in oracles)
     assert attempts > 5 * DECIDED_SEEDS / 2
-    assert sum(one.undecided for one in oracles) <= attempts / 50
+    assert sum(oracle.undecided for oracle in oracles) <= attempts / 50

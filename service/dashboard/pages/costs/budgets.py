@@ -258,7 +258,9 @@ def build_bar(budget: Budget, standing: BudgetStanding, fired: tuple[Alert, ...]
 def _describe_thresholds(budget: Budget) -> str:
     """What alerts, as in `50 % or 80 % is spent, and when the forecast reaches 100 %`."""
     spent, forecast = (
-        " or ".join(f"{one.percent} %" for one in budget.thresholds if one.of is measure)
+        " or ".join(
+            f"{threshold.percent} %" for threshold in budget.thresholds if threshold.of is measure
+        )
         for measure in (Measure.ACTUAL, Measure.FORECAST)
     )
     parts = [

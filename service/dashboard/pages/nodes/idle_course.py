@@ -135,13 +135,17 @@ def _list_terms(found: IdleNode, now: int) -> Iterator[Fact]:
         when = "a date that cannot be read" if until is None else to_moment(until).full
         yield Fact("Kept until", when, None if until is None else to_moment(until))
     if subject is not None and verdict is not None:
-        holders = [one for one in list_holders(subject, verdict, now) if one is not Holder.UNKNOWN]
+        holders = [
+            holder for holder in list_holders(subject, verdict, now) if holder is not Holder.UNKNOWN
+        ]
         blockers = [*map(str, verdict.blockers), *map(str, holders)]
         if blockers:
-            yield Fact("Blocked by", ", ".join(one.replace("_", " ") for one in blockers))
+            yield Fact("Blocked by", ", ".join(blocker.replace("_", " ") for blocker in blockers))
         if verdict.lacking:
             yield Fact("Lacking", escape_invisible("; ".join(verdict.lacking)))
-    waiting = next((one for one in found.cleanup.waiting if one.node_id == found.node.id), None)
+    waiting = next(
+        (waiting for waiting in found.cleanup.waiting if waiting.node_id == found.node.id), None
+    )
     if waiting is not None:
         since = "" if waiting.since is None else f" since {to_moment(waiting.since).full}"
         until_text = "" if waiting.until is None else f", until {to_moment(waiting.until).full}"

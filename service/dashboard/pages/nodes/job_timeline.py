@@ -96,17 +96,20 @@ def _list_attempt_entries(found: AttemptCost, amount: str) -> Iterator[tuple[int
     if attempt.ready_at is not None:
         yield _entry(attempt.ready_at, kind, "The node was READY.")
     for text, instants in (
-        ("The first worker began to pull the image.", [one.pull_started_at for one in reports]),
-        ("The last worker had the image.", [one.pulled_at for one in reports]),
-        ("The last container had started.", [one.started_at for one in reports]),
+        (
+            "The first worker began to pull the image.",
+            [report.pull_started_at for report in reports],
+        ),
+        ("The last worker had the image.", [report.pulled_at for report in reports]),
+        ("The last container had started.", [report.started_at for report in reports]),
     ):
         known = [at for at in instants if at is not None]
         if known and (len(known) == len(instants) or "first" in text):
             yield _entry(min(known) if "first" in text else max(known), kind, text)
     # The newest step and the newest checkpoint.
     for noun, marks in (
-        ("step", [(one.step, one.step_at) for one in reports]),
-        ("checkpoint", [(one.checkpoint, one.checkpoint_at) for one in reports]),
+        ("step", [(report.step, report.step_at) for report in reports]),
+        ("checkpoint", [(report.checkpoint, report.checkpoint_at) for report in reports]),
     ):
         reached = [(at, number) for number, at in marks if number is not None and at is not None]
         if reached:

@@ -168,7 +168,7 @@ def build_signals(found: IdleNode, recent: RecentActivity, now: int) -> SignalsS
     )
 
     rows = sorted(found.signals, key=lambda one: (one.level is Level.QUIET, one.worker or 0))
-    left = Counter(one.level for one in rows[ROWS_SHOWN:])
+    left = Counter(row.level for row in rows[ROWS_SHOWN:])
     said = [f"{number:,} {_LEVELS[level][0]}" for level, number in left.items()]
     return SignalsShown(
         bars=bars,
@@ -179,7 +179,7 @@ def build_signals(found: IdleNode, recent: RecentActivity, now: int) -> SignalsS
         ),
         ticks=ticks,
         workers=_draw_workers(watched.signals.tracks, start, end, ticks),
-        rows=tuple(_build_row(one, now) for one in rows[:ROWS_SHOWN]),
+        rows=tuple(_build_row(row, now) for row in rows[:ROWS_SHOWN]),
         rest=f"Further signals: {', '.join(said)}." if said else "",
         read=to_moment(watched.judged_at) if watched.judged_at else None,
     )

@@ -178,7 +178,7 @@ def test_a_mark_is_where_its_threshold_is_and_says_whether_it_fired() -> None:
     fired = (Alert("actual:50", WINDOW.start, NOON),)
     for now in (standing(60, 0), standing(150, 50)):  # the amount stays where it is
         marks = build_bar(budget, now, fired).marks
-        assert [(one.at, one.name, one.fired) for one in marks] == [
+        assert [(mark.at, mark.name, mark.fired) for mark in marks] == [
             (400, "50 %", True),
             (960, "120 %", False),
         ]

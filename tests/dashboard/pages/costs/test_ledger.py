@@ -23,11 +23,11 @@ def test_every_line_is_there_and_leads_to_its_explanation(lab: Lab, caller: Test
     page = caller.get(links_of(caller.get(f"/nodes/{node.id}").text)["Every line of its ledger"])
     entries = caller.get(f"/v1/nodes/{node.id}/ledger").json()["entries"]
     *amounts, total = _amounts(page.text)
-    assert amounts == [parse_usd(one["amount"]) for one in reversed(entries)]
+    assert amounts == [parse_usd(entry["amount"]) for entry in reversed(entries)]
     assert sum(amounts) == total
     assert total == parse_usd(caller.get(f"/v1/nodes/{node.id}/cost").json()["cost"])
-    for one in entries:
-        assert f'href="/nodes/{node.id}/ledger/{one["number"]}"' in page.text
+    for entry in entries:
+        assert f'href="/nodes/{node.id}/ledger/{entry["number"]}"' in page.text
 
 
 def test_what_is_not_posted_yet_is_a_line_of_its_own(lab: Lab, caller: TestClient) -> None:

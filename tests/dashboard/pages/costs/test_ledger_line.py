@@ -30,8 +30,8 @@ def test_a_line_is_explained_in_the_words_of_the_api(lab: Lab, caller: TestClien
         said = text_of(page).replace("&#39;", "'")
         answer = caller.get(links_of(page.text)["Export JSON"]).json()
         assert answer["entry"]["number"] == number
-        for one in answer["explanation"]:
-            assert to_sentence(one) in said
+        for sentence in answer["explanation"]:
+            assert to_sentence(sentence) in said
         assert "Label run 17" in said
         assert links_of(page.text)["2026-11"] == "/statements/2026-11"
         assert "From the beginning." in said
@@ -72,7 +72,10 @@ def test_a_price_that_left_the_book_is_said_to_have(lab: Lab, caller: TestClient
     node = lab.ran(NOON - HOUR)
     with lab.units() as unit:
         usage = unit.usage.list_by_node(node.id)[0]
-        whose = {one.since: one for one in unit.attributions.list_by_node(node.id)}
+        whose = {
+            attribution.since: attribution
+            for attribution in unit.attributions.list_by_node(node.id)
+        }
         line = entry(usage, hour=NOON - HOUR, price_id="gone/0")
         unit.ledger.post([line], usage, whose, NOON)
     page = caller.get(f"/nodes/{node.id}/ledger/{_lines(lab, node)[-1]}").text
@@ -85,7 +88,7 @@ def test_an_adjustment_and_what_it_adjusts_lead_to_each_other(lab: Lab, caller: 
     end = NOON - HOUR - 600
     lab.learned(node, end=end, end_lo=end - 40, end_evidence=Evidence.OBSERVED)
     lines = caller.get(f"/v1/nodes/{node.id}/ledger").json()["entries"]
-    late = next(one for one in lines if one["corrects"])
+    late = next(line for line in lines if line["corrects"])
     page = caller.get(f"/nodes/{node.id}/ledger/{late['number']}").text
     first = caller.get(links_of(page)[f"line {late['corrects']}"])
     assert "It adjusts" in page

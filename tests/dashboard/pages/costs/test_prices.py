@@ -72,7 +72,7 @@ def test_a_discount_stands_beside_the_list_price_with_its_source(
     assert rows["on_demand"][4] == rows["on_demand"][3].removesuffix("a chip-hour")
     assert "<img" not in page.text
     said = caller.get(links_of(page.text)["Export discounts as JSON"]).json()["discounts"]
-    assert [one["percent"] for one in said] == ["12.5"]
+    assert [price["percent"] for price in said] == ["12.5"]
     before = caller.get("/prices?at=2026-11-04&generation=v5e")
     assert "Paid" not in text_of(before)
     assert "Export discounts as JSON" not in links_of(before.text)
@@ -141,7 +141,7 @@ def test_all_prices_come_page_by_page_each_once(lab: Lab, caller: TestClient) ->
         seen += [row[:3] for row in cells_of(page.text)[1:]]
         address = links_of(page.text).get(str(number + 1), "")
     assert address == ""
-    assert seen == [[one.generation, one.model, one.region] for one in every]
+    assert seen == [[price.generation, price.model, price.region] for price in every]
     for strange in ("0", "-1", "x" * 90, "9" * 90, HOSTILE):
         first = caller.get("/prices", params={"show": "all", "page": strange})
         assert f"1 to {prices.SHOWN} of {len(every):,} prices" in text_of(first)

@@ -152,7 +152,7 @@ def test_each_line_leads_to_its_explanation(
     assert earlier[0] == "7 earlier"
     entries = caller.get(f"/v1/reservations/{autumn.id}/ledger").json()["entries"]
     amounts = [nanos_of(row[-1]) for row in (*lines, earlier)]
-    assert sum(amounts) == sum(parse_usd(one["amount"]) for one in entries)
+    assert sum(amounts) == sum(parse_usd(entry["amount"]) for entry in entries)
     newest = entries[-1]["number"]
     explained = caller.get(f"/reservations/{autumn.id}/ledger/{newest}")
     assert f'href="/reservations/{autumn.id}/ledger/{newest}"' in page

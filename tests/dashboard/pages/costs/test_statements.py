@@ -40,9 +40,9 @@ def test_months_are_listed_with_what_may_still_become_of_them(lab: Lab, caller: 
     said = text_of(page)
     assert "2026-11 open Open: posted so far" in said
     assert "2026-10 closed Closed since 2026-11-04 00:00:00 UTC: the sum is final" in said
-    for one in caller.get(links_of(page.text)["Export JSON"]).json()["statements"]:
-        inner = caller.get(links_of(page.text)[one["period"]])
-        assert f"Billed in this month ${one['amount'].rstrip('0')}" in _plain(inner.text)
+    for statement in caller.get(links_of(page.text)["Export JSON"]).json()["statements"]:
+        inner = caller.get(links_of(page.text)[statement["period"]])
+        assert f"Billed in this month ${statement['amount'].rstrip('0')}" in _plain(inner.text)
 
 
 def _plain(html: str) -> str:
@@ -72,14 +72,14 @@ def test_the_lines_are_those_of_the_api_and_add_up(
     own, _, corrections = lines.partition("Corrections of closed months")
     rows = [*cells_of(own)[1:-1], *(cells_of(corrections)[1:-1] if corrections else [])]
     assert [nanos_of(row[-1]) for row in rows] == [
-        parse_usd(one["amount"]) for one in said["lines"]
+        parse_usd(line["amount"]) for line in said["lines"]
     ]
     assert sum(nanos_of(row[-1]) for row in rows) == parse_usd(said["amount"])
     sums = [cells_of(part)[-1][-1] for part in (own, corrections) if part]
     assert sum(map(nanos_of, sums)) == parse_usd(said["amount"])
     file = caller.get(links_of(page)["Export CSV"]).text
     assert [row["amount"] for row in csv.DictReader(io.StringIO(file))] == [
-        one["amount"] for one in said["lines"]
+        line["amount"] for line in said["lines"]
     ]
 
 

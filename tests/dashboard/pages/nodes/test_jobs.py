@@ -465,5 +465,5 @@ def test_what_the_log_costs_is_said_beside_the_cost_and_not_in_it(
     shown = house.jobs.shown(job).cost
     assert shown.logs == 500_000_000
     assert shown.cost == sum(
-        one.cost for found in house.jobs.jobs.list_attempts(job.id) for one in found.amounts
+        amount.cost for found in house.jobs.jobs.list_attempts(job.id) for amount in found.amounts
     )

@@ -56,8 +56,8 @@ def test_the_four_come_to_what_the_ledger_charges(drawn, ready, warm_up, length)
     some = [slot(300 * number, 300 * number + 300, what) for number, what in sorted(drawn)]
     found = cost_by_activity([meter], list_marks(some, NOON + ready, NOON + ready + warm_up))
     assert set(found) == set(Activity)
-    assert sum(one.cost for one in found.values()) == meter.total_charge()
-    assert sum(one.seconds for one in found.values()) == length
-    assert sum(one.chip_seconds for one in found.values()) == meter.chip_seconds_in(
+    assert sum(share.cost for share in found.values()) == meter.total_charge()
+    assert sum(share.seconds for share in found.values()) == length
+    assert sum(share.chip_seconds for share in found.values()) == meter.chip_seconds_in(
         NOON, NOON + length
     )

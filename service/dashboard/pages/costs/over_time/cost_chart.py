@@ -200,7 +200,7 @@ def _draw_costs(
         whole = sum(layer.shown[number] for layer in layers)
         hints.append((format_units(whole, rounded.places), parts))
     amounts = [list(column) for column in zip(*(layer.exact for layer in layers), strict=True)]
-    return _Drawing(amounts, hints, tuple(reversed(legend)), tuple(one.place for one in layers))
+    return _Drawing(amounts, hints, tuple(reversed(legend)), tuple(layer.place for layer in layers))
 
 
 def _draw_rates(asked: CostsAsked, grid: CostGrid) -> _Drawing:
