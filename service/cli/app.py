@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from service.cli.terminal.errors import FAILED, Failure, is_text
 from service.cli.terminal.examples import add_examples
-from service.cli.terminal.failure import FAILED, Failure, is_text
 from service.cli.terminal.render import print_errors
 from service.domain.errors import StewardError
 

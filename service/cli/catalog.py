@@ -10,7 +10,7 @@ import typer
 
 from service.cli.terminal import options
 from service.cli.terminal.client import open_client
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.formatting import NOTHING, format_age, format_time
 from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.printing import Output, current_printing

@@ -11,7 +11,7 @@ import typer
 
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.formatting import (
     NOTHING,
     format_count,

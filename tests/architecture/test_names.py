@@ -1,4 +1,5 @@
-"""One name for one thing: no two public classes of the service share a name."""
+"""One name for one thing: no two public classes of the service share a name, and loops name their
+elements."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 SERVICE = Path(__file__).parents[2] / "service"
+TESTS = SERVICE.parent / "tests"
 EMULATOR = SERVICE / "emulator"
 """A world of its own: what it calls a node is not what the rest does."""
 
@@ -36,3 +38,26 @@ def test_a_name_that_is_used_twice_is_found(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.py").write_text("class Verdict: ...\n\n\nclass _Own: ...\n")
     assert set(shared_names(tmp_path.glob("*.py"))) == {"Verdict"}
+
+
+def nameless_loops(paths: Iterable[Path]) -> list[str]:
+    """The loops over `one`, which does not say what the elements are."""
+    return [
+        f"{path.name}:{loop.target.lineno}"
+        for path in paths
+        for loop in ast.walk(ast.parse(path.read_text()))
+        if isinstance(loop, ast.For | ast.AsyncFor | ast.comprehension)
+        and isinstance(loop.target, ast.Name)
+        and loop.target.id == "one"
+    ]
+
+
+def test_loops_name_their_elements() -> None:
+    paths = [*SERVICE.rglob("*.py"), *TESTS.rglob("*.py")]
+    assert len(paths) > 1_000
+    assert nameless_loops(paths) == []
+
+
+def test_a_loop_that_does_not_name_its_elements_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("for one in []: ...\nnames = [one for one in names]\n")
+    assert nameless_loops([tmp_path / "a.py"]) == ["a.py:1", "a.py:2"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.cli.processes.dev import IDLE_SETTINGS, TELEMETRY_DELAY
-from service.cli.terminal.failure import FAILED
+from service.cli.terminal.errors import FAILED
 from tests.cli.given import steward
 from tests.journeys.laptop import Laptop, typed_by_make_run
 from tests.journeys.terminal import MANUAL, Terminal, alike, commands, part_of

@@ -13,7 +13,7 @@ import typer
 from service.cli.costs import budget_options
 from service.cli.terminal import options
 from service.cli.terminal.client import ApiAnswer, Client, open_client
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.formatting import (
     NOTHING,
     format_parts,

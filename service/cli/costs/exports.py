@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from service.cli.terminal.client import Unreachable, open_client
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 
 MEDIA_TYPE = "text/csv"
 BROKEN = "the file that was written is incomplete"

@@ -12,7 +12,7 @@ import typer
 from service.cli.costs.ledger import show_ledger
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.formatting import (
     NOTHING,
     format_age,

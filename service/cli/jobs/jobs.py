@@ -14,7 +14,7 @@ from service.cli.jobs import submit as joborder
 from service.cli.nodes.create import Account, Key, MaxWait, Owner, Project, Queued, Slices, Team
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client, quote_segment
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.formatting import NOTHING, format_since, format_span, format_usd
 from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import (

@@ -13,7 +13,7 @@ from service.cli.nodes.node_output import is_ready, shown_state, sum_rates
 from service.cli.nodes.wait import Goal, follow_change
 from service.cli.terminal import options
 from service.cli.terminal.client import ApiAnswer, Client, open_client
-from service.cli.terminal.failure import FAILED, Failure
+from service.cli.terminal.errors import FAILED, Failure
 from service.cli.terminal.formatting import format_count, format_parts, format_rate, format_usd
 from service.cli.terminal.render import can_ask, print_errors, print_paragraphs
 from service.cli.terminal.resolve import find_node

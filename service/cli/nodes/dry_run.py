@@ -7,7 +7,7 @@ from typing import Any
 
 from service.cli.costs.estimate import print_estimate
 from service.cli.terminal.client import ApiAnswer, Client
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.render import print_json, print_lines, print_paragraphs
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.provisioning_modes import MAX_FLEX_SECONDS

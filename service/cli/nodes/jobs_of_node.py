@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from service.cli.terminal.client import Client
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.render import can_ask
 
 

@@ -17,7 +17,7 @@ from service.cli.nodes.top import top
 from service.cli.nodes.wait import Goal, follow_change
 from service.cli.terminal import options
 from service.cli.terminal.client import Client, open_client
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.lists import ListCommand
 from service.cli.terminal.render import print_json, print_lines, print_paragraphs
 from service.cli.terminal.resolve import find_node

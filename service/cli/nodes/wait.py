@@ -11,7 +11,7 @@ from typing import Any
 
 from service.cli.nodes.queue import READY, queue_line, slices_ready
 from service.cli.terminal.client import ApiAnswer, Client, Unreachable
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.formatting import format_age, format_usd
 from service.cli.terminal.render import (
     clean_text,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from service import logs
-from service.cli.processes import parent
-from service.cli.processes.children import stopped_by_signals
+from service.cli.processes.subprocesses import end_with_parent, stopped_by_signals
 from service.cli.terminal import configuration
 from service.cli.terminal.address import Address
-from service.cli.terminal.failure import MISUSED, Failure
+from service.cli.terminal.errors import MISUSED, Failure
 from service.settings import Settings
 
 CONNECT_SECONDS = 3.0
@@ -24,7 +23,7 @@ def daemon() -> None:
         )
     check_emulator(settings)
     logs.set_up()
-    parent.end_with_parent()
+    end_with_parent()
 
     from service import wiring  # noqa: PLC0415 - costs what the other commands need not pay
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service import logs
-from service.cli.processes.children import Child, stop_all, stopped_by_signals
 from service.cli.processes.dev import (
     DevPlan,
     is_ready,
@@ -31,9 +30,10 @@ from service.cli.processes.dev import (
 )
 from service.cli.processes.migrate import apply_migrations
 from service.cli.processes.serve import check_guarded
+from service.cli.processes.subprocesses import Child, stop_all, stopped_by_signals
 from service.cli.terminal import configuration
 from service.cli.terminal.address import address_of
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.domain.clock import DAY, precise_clock
 from service.settings import Settings
 

@@ -15,14 +15,18 @@ import httpx2
 import typer
 
 from service import logs
-from service.cli.processes import parent
-from service.cli.processes.children import Child, stop_all, stopped_by_signals
 from service.cli.processes.migrate import apply_migrations
 from service.cli.processes.serve import check_guarded
+from service.cli.processes.subprocesses import (
+    PARENT,
+    Child,
+    stop_all,
+    stopped_by_signals,
+)
 from service.cli.terminal import configuration
 from service.cli.terminal.address import Address, address_of
 from service.cli.terminal.client import is_steward
-from service.cli.terminal.failure import MISUSED, Failure
+from service.cli.terminal.errors import MISUSED, Failure
 from service.cli.terminal.render import print_errors
 from service.domain.jobs.startup import script_digest
 from service.settings import Settings
@@ -101,7 +105,7 @@ class DevPlan:
             "STEWARD_EMULATOR_REST": str(self.rest),
             "STEWARD_PORT": str(self.web.port),
             **idle_environment(self.idle),
-            parent.PARENT: str(os.getpid()),
+            PARENT: str(os.getpid()),
         }
 
     def make_children(self) -> tuple[Child, Child, Child]:

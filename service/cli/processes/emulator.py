@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from service import logs
-from service.cli.processes import parent
-from service.cli.terminal.failure import FAILED, MISUSED, Failure
+from service.cli.processes.subprocesses import end_with_parent
+from service.cli.terminal.errors import FAILED, MISUSED, Failure
 from service.domain.network import LAST_PORT
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def emulator(  # noqa: PLR0913, PLR0917 - its options
 ) -> None:
     """Run an emulator of the Cloud TPU API."""
     logs.set_up()
-    parent.end_with_parent()
+    end_with_parent()
     scripts = run_startup_scripts or _parse_digests(run_startup_scripts_of or [])
 
     from service.emulator.surfaces.guard import is_loopback  # noqa: PLC0415 - costs a second

@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from service import logs
-from service.cli.processes import parent
+from service.cli.processes.subprocesses import end_with_parent
 from service.cli.processes.workers import find_inherited_socket, run_workers
 from service.cli.terminal import configuration
 from service.cli.terminal.address import Address, address_of
-from service.cli.terminal.failure import MISUSED, Failure
+from service.cli.terminal.errors import MISUSED, Failure
 from service.settings import Settings
 
 GRACE_SECONDS = 3
@@ -34,7 +34,7 @@ def serve(
     address = address_of(settings)
     check_guarded(settings, address)
     logs.set_up()
-    parent.end_with_parent()
+    end_with_parent()
     given = find_inherited_socket()
     if given is None and number > 1:
         check_database(settings)

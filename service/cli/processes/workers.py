@@ -9,8 +9,12 @@ from tempfile import TemporaryDirectory
 
 import structlog
 
-from service.cli.processes import parent
-from service.cli.processes.children import Child, stop_all, stopped_by_signals
+from service.cli.processes.subprocesses import (
+    PARENT,
+    Child,
+    stop_all,
+    stopped_by_signals,
+)
 
 LISTENER = "STEWARD_LISTENER"
 """The environment variable with the descriptor of the socket, for the workers."""
@@ -45,7 +49,7 @@ def run_workers(listener: socket.socket, number: int, more: Mapping[str, str]) -
             LISTENER: str(listener.fileno()),
             COUNTS: counts,
             **more,
-            parent.PARENT: str(os.getpid()),
+            PARENT: str(os.getpid()),
         }
         workers = [Child(["serve"], environment, [listener.fileno()]) for _ in range(number)]
         try:

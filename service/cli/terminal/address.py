@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from service.cli.terminal.failure import MISUSED, Failure
+from service.cli.terminal.errors import MISUSED, Failure
 from service.domain.network import LAST_PORT
 
 if TYPE_CHECKING:

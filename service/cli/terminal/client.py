@@ -12,9 +12,14 @@ from urllib.parse import quote
 
 import httpx2
 
-from service.cli.terminal import problem
 from service.cli.terminal.address import Address, address_of
-from service.cli.terminal.failure import MISUSED, Failure
+from service.cli.terminal.errors import (
+    MISUSED,
+    Failure,
+    is_google_error,
+    is_problem,
+    problem_to_lines,
+)
 from service.cli.terminal.trust import ClientSettings, check_address
 from service.domain.network import DEFAULT_HOST, DEFAULT_PORT, LAST_PORT
 
@@ -160,9 +165,9 @@ class Client:
         if isinstance(value, dict) and value:
             if response.is_success:
                 return ApiAnswer(response.text, value)
-            if problem.is_one(value):
-                raise Failure(*problem.to_lines(response.status_code, value))
-            if problem.is_google_s(value):
+            if is_problem(value):
+                raise Failure(*problem_to_lines(response.status_code, value))
+            if is_google_error(value):
                 raise Failure(
                     f"{self._url} is the address of the emulator, or of another API of Google's:"
                     " set STEWARD_URL to that of TPU Steward, which is http://127.0.0.1:8080"

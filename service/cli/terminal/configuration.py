@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
-from service.cli.terminal.failure import MISUSED, Failure
+from service.cli.terminal.errors import MISUSED, Failure
 from service.cli.terminal.trust import explain_read_errors
 from service.settings import Settings
 

@@ -15,7 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from service.cli.terminal.client import Unreachable, open_client
-from service.cli.terminal.failure import FAILED, Failure
+from service.cli.terminal.errors import FAILED, Failure
 from service.cli.terminal.render import print_errors
 from service.domain.errors import StewardError
 

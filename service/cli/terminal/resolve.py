@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from service.cli.terminal.client import Client
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.domain.nodes.node import ENDED
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dotenv import dotenv_values
 
-from service.cli.terminal.failure import MISUSED, Failure, is_text
+from service.cli.terminal.errors import MISUSED, Failure, is_text
 
 PLAIN_HTTP = "STEWARD_ALLOW_PLAIN_HTTP"
 """Read from the environment only: a file of the current folder must not decide this."""

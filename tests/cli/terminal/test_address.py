@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from service.cli.terminal.address import Address
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 
 
 @pytest.mark.parametrize(

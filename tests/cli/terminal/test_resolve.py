@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.resolve import pick_node
 from tests.cli.given import ID, node, page, steward
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.terminal.failure import Failure
+from service.cli.terminal.errors import Failure
 from service.cli.terminal.trust import ClientSettings, check_address
 from tests.cli.given import Api, page, served, steward
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.cli.terminal.problem import to_lines
+from service.cli.terminal.errors import problem_to_lines
 
 ZONES = [f"us-central{number}-a" for number in range(15)]
 
@@ -33,10 +33,10 @@ ZONES = [f"us-central{number}-a" for number in range(15)]
     ],
 )
 def test_a_problem_becomes_what_is_wrong_and_what_to_do(document, shown):
-    assert to_lines(422, document) == shown
+    assert problem_to_lines(422, document) == shown
 
 
 def test_an_unknown_caller_is_told_about_the_token():
-    assert to_lines(401, {"detail": "send the header"}) == [
+    assert problem_to_lines(401, {"detail": "send the header"}) == [
         "the service needs a token: set STEWARD_TOKEN"
     ]

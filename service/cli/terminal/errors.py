@@ -1,10 +1,13 @@
-"""Problem documents of the API (RFC 9457) as lines for the user."""
+"""What a command that fails tells the user: lines and an exit code, also those of a problem document
+of the API (RFC 9457)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+FAILED = 1
+MISUSED = 2
 SHOWN = 12
 """Largest number of alternatives that a line shows."""
 
@@ -21,18 +24,32 @@ _MEANT = {
 _NO_ADVICE = frozenset({"type", "title", "detail", "status", "instance", "errors", "field"})
 
 
-def is_one(document: Mapping[str, Any]) -> bool:
+class Failure(Exception):
+    """The error and the next step, in lines. The program ends with exit code `code`."""
+
+    def __init__(self, *lines: str, code: int = FAILED) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+        self.code = code
+
+
+def is_text(said: str) -> bool:
+    """Whether an argument or a variable was UTF-8. Other bytes have become surrogates."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in said)
+
+
+def is_problem(document: Mapping[str, Any]) -> bool:
     """Whether the document is a problem document of TPU Steward."""
     return any(isinstance(document.get(name), str) for name in ("detail", "title"))
 
 
-def is_google_s(document: Mapping[str, Any]) -> bool:
+def is_google_error(document: Mapping[str, Any]) -> bool:
     """Whether the document is an error of a Google API, or of the emulator."""
     error = document.get("error")
     return isinstance(error, Mapping) and {"code", "message", "status"} <= error.keys()
 
 
-def to_lines(status: int, document: Mapping[str, Any]) -> list[str]:
+def problem_to_lines(status: int, document: Mapping[str, Any]) -> list[str]:
     """The problem in one line, or in one for each invalid field. Then a line for each list of
     alternatives that the problem does not name yet."""
     if status == 401:

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from service.cli.processes.children import Child
 from service.cli.processes.dev import check_needed
-from service.cli.terminal.failure import Failure
+from service.cli.processes.subprocesses import Child
+from service.cli.terminal.errors import Failure
 
 
 def test_the_end_of_a_child_that_is_needed_is_the_end_of_all():
@@ -38,7 +38,7 @@ def test_a_child_stops_when_it_is_asked_to():
 
 SIGNALS_DURING_A_WAIT = """
 import signal, sys
-from service.cli.processes.children import stopped_by_signals
+from service.cli.processes.subprocesses import stopped_by_signals
 
 def interrupt(frame, event, _):
     if event == "call":

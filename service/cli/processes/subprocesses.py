@@ -1,17 +1,25 @@
-"""Child processes of a command, and their end."""
+"""Child processes of a command, and their end. A child also ends after a parent that was killed."""
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 STOP_SECONDS = 5.0
 """How long a child may take to stop before it is killed."""
+
+PARENT = "STEWARD_PARENT"
+"""The environment variable with the process id of the parent. Unset without a parent."""
+
+LOOK_SECONDS = 0.5
+GRACE_SECONDS = 5.0
 
 
 class Child:
@@ -108,3 +116,18 @@ def stopped_by_signals(*, is_patient: bool = True) -> Iterator[threading.Event]:
             signal.signal(number, handler)
         signal.set_wakeup_fd(wakeup_before)
         writer.close()
+
+
+def end_with_parent() -> None:
+    """Watch the parent of this process, if one is set, and end this process soon after it."""
+    parent = os.environ.get(PARENT, "")
+    if parent.isdigit():
+        threading.Thread(target=_end_after, args=[int(parent)], name="parent", daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(LOOK_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE_SECONDS)
+    os._exit(1)
