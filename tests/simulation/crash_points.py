@@ -34,6 +34,10 @@ MUTATIONS = {"create", "delete", "dequeue", "start", "stop", "reimage", "update_
 Saved = Callable[[list[Node], Lease | None], None]
 Commanded = Callable[[str, Place], None]
 """Hears of each command to change what is at a place, before it is sent."""
+Asked = Callable[[str, object], None]
+"""Hears of each other call with its first argument, before it is sent."""
+Answered = Callable[[str, object, Any], None]
+"""Hears of each answer of the cloud, with the first argument of the call."""
 
 
 class Unfenced(BaseException):
@@ -158,12 +162,19 @@ class SeamedCloud:
     """The real adapter, with a seam around each of its calls."""
 
     def __init__(
-        self, cloud: Any, seams: CrashPoints, engine: Engine, commanded: Commanded = lambda *_: None
+        self,
+        cloud: Any,
+        seams: CrashPoints,
+        engine: Engine,
+        commanded: Commanded = lambda *_: None,
+        asked: Asked = lambda *_: None,
+        answered: Answered = lambda *_: None,
     ) -> None:
         self._cloud = cloud
         self._seams = seams
         self._engine = engine
         self._commanded = commanded
+        self._asked, self._answered = asked, answered
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         method = getattr(self._cloud, verb)
@@ -174,7 +185,11 @@ class SeamedCloud:
             order = arguments[0] if verb == "create" else None
             if verb in MUTATIONS and order is None:
                 self._commanded(verb, arguments[0])
-            return self._seams.call(verb, lambda: method(*arguments, **named), order)
+            if verb not in MUTATIONS:
+                self._asked(verb, arguments[0])
+            answer = self._seams.call(verb, lambda: method(*arguments, **named), order)
+            self._answered(verb, arguments[0], answer)
+            return answer
 
         return crossing
 

@@ -46,6 +46,8 @@ class Invariants:
     """By project: the latest under which something was written."""
     blinks: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Chip-seconds of them, by the id of ours: down for half a minute, and READY again."""
+    returned: set[str] = field(default_factory=set)
+    """The full names of queued resources that came back after their end, and not by the service."""
     violations: list[str] = field(default_factory=list)
     """What was seen within a call, where an exception would only become the cloud's answer."""
     _down_since: dict[int, float] = field(default_factory=dict)
@@ -57,7 +59,8 @@ class Invariants:
     def observe_queue(self, transition: QueuedTransition) -> None:
         """No stranger's place in the queue is ever touched, and none of ours is taken too late."""
         record = self.world.queue.records.get(transition.name)
-        if not transition.before and record is not None:
+        is_new = not transition.before and transition.name not in self.returned
+        if is_new and record is not None:
             self._not_too_late(transition.name, record.slices[0].asked.labels.get(LABEL, ""))
         stranger = transition.name.rpartition("/")[2].startswith("stranger")
         if stranger and transition.after in {"DELETING", "SUSPENDING"}:
@@ -100,7 +103,7 @@ class Invariants:
             if others := {node.spec.project for node in nodes} - {lease.project}:
                 raise self.wrong(f"a write to {others} under the lease of {lease.project}")
         for node in nodes:
-            if node.state in ENDED and (left := self._ours(node.id)):
+            if node.state in ENDED and (left := self._ours(node.id) - self.returned):
                 raise self.wrong(f"{node.name} is called {node.state}, and there is {sorted(left)}")
             if node.state in ENDED:
                 self.ended.add(node.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -13,7 +13,11 @@ from service.controllers.inventory import inventory as inventory_controller
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle import lifecycle as lifecycle_controller
 from service.controllers.lifecycle.launch import LaunchSteps
+from service.controllers.lifecycle.teardown import TeardownSteps
 from service.controllers.metering import MeteringController
+from service.controllers.orphans import deletion
+from service.controllers.orphans import orphans as orphans_controller
+from service.controllers.orphans.diff import OrphanLook
 from service.domain.evidence import observation
 from service.domain.evidence.poll import Poll
 from service.domain.lease import Lease
@@ -21,8 +25,10 @@ from service.domain.lifecycle import lifecycle
 from service.domain.lifecycle.absence import never_came
 from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.metering.meter import Usage
-from service.domain.nodes.node import Asked, CloudNode, Node
+from service.domain.nodes.node import Asked, CloudNode, Node, NodeState
 from service.domain.nodes.operation import Operation
+from service.domain.orphans.fleet_watch import Blind
+from service.domain.orphans.orphan import Orphan, OrphanVerdict
 from service.store.nodes import Nodes
 from service.store.unit import Unit, Units
 from tests.simulation.replica import PROJECT
@@ -131,6 +137,46 @@ def what_has_a_time_to_live_is_not_missed() -> Any:
     )
 
 
+def a_silent_queue_is_asked_by_name() -> Any:
+    """What the list of queued resources lacks is asked for by name, also where the list says that
+    the zone did not answer."""
+
+    def blind_zones(self: OrphanLook) -> Blind:
+        return frozenset((False, zone) for zone in self.inventory.unreachable)
+
+    return patch.object(OrphanLook, "blind_zones", property(blind_zones))
+
+
+def nothing_is_ever_collected() -> Any:
+    """No orphan is ever old enough to be deleted without a person."""
+
+    def leave(orphan: Orphan, _watch: object, _now: int) -> tuple[OrphanVerdict, str]:
+        return OrphanVerdict.LEAVE, orphan.reason
+
+    stack = ExitStack()
+    for module in (orphans_controller, deletion):
+        stack.enter_context(patch.object(module, "judge_orphan", leave))
+    return stack
+
+
+def one_slice_is_deleted_per_look() -> Any:
+    """The other slices of a node have to wait for the looks that follow."""
+    delete = TeardownSteps.delete
+
+    def first(self: TeardownSteps, node: Node, look: NodeLook, lease: Lease) -> None:
+        running = [
+            number
+            for number, sight in enumerate(look.slices)
+            if sight is not None and sight.state != NodeState.DELETING
+        ]
+        slices = (
+            sight if number in running[:1] else None for number, sight in enumerate(look.slices)
+        )
+        delete(self, node, replace(look, slices=tuple(slices)), lease)
+
+    return patch.object(TeardownSteps, "delete", first)
+
+
 def projects_are_mixed_up() -> Any:
     """What is due in one project is worked on under the lease of another."""
     due = Nodes.list_due
@@ -157,6 +203,9 @@ LIVENESS_BUGS: tuple[Planting, ...] = (
     the_inventory_writes_without_a_lease,
     the_ledger_is_written_without_a_lease,
     what_has_a_time_to_live_is_not_missed,
+    a_silent_queue_is_asked_by_name,
+    nothing_is_ever_collected,
+    one_slice_is_deleted_per_look,
     projects_are_mixed_up,
     callers_go_by_the_clock_of_their_machine,
 )

@@ -124,7 +124,7 @@ def drawn(luck: Random) -> Rates:
         jobs=luck.choice([0, 3, 6]),
         projects=luck.choice([1, 1, 2]),
         ahead=luck.choice([0, 0, 0, 20, -20, HOUR, -HOUR]),
-        crowd=luck.choice([0] * 99 + [150]),
+        crowd=luck.choice([0] * 99 + [240]),
         stops_per_hour=luck.choice([0, 0, 1, 6]),
         is_patient=luck.choice([False, True]),
         keeps_leases=luck.choice([False, True]),

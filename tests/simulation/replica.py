@@ -41,6 +41,8 @@ from service.store.pricebook import PriceBookCache
 from service.store.unit import Units
 from tests.simulation.clock import Agenda
 from tests.simulation.crash_points import (
+    Answered,
+    Asked,
     Commanded,
     CrashPoints,
     SeamedCloud,
@@ -76,6 +78,10 @@ class Replica:
     """Called when the metering has committed."""
     commanded: Commanded = lambda *_: None
     """Hears of each command to end something, before it is sent."""
+    asked: Asked = lambda *_: None
+    """Hears of each question to the cloud, before it is sent."""
+    answered: Answered = lambda *_: None
+    """Hears of each answer of the cloud."""
     more: Callable[[Process], Sequence[tuple[int, Controller]]] = lambda _: ()
     """What else a daemon does, by the period in seconds: made anew with each."""
     jobs: Callable[[SeamedCloud, Clock, Process], Controller] | None = None
@@ -130,7 +136,9 @@ class Replica:
         pace = Pace(lambda: self.agenda.now)
         flex = FlexStart(lambda: RestTransport(self.world, self.agenda.pass_), ADDRESS)
         real = GoogleTpus(tpu_client(channel), pace, self.patience, flex, legacy)
-        cloud: Any = SeamedCloud(real, seams, self.engine, self.commanded)
+        cloud: Any = SeamedCloud(
+            real, seams, self.engine, self.commanded, self.asked, self.answered
+        )
         units = SeamedUnits(self.engine, seams, self.saved)
         shared = units, cloud, PriceBookCache(), clock
         minding = Installation(INSTALL, self.inventory_seconds)

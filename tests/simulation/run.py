@@ -35,9 +35,10 @@ from service.domain.database_clock import AgreedClock
 from service.domain.errors import BudgetExceeded, Conflict, QuotaTooSmall, Rejected
 from service.domain.idempotency import RequestKey
 from service.domain.ids import IdSource, ids_from
+from service.domain.lease import Lease
 from service.domain.lifecycle.reimaging import Software
 from service.domain.metering.attribution import Reattribution
-from service.domain.nodes.node import Node
+from service.domain.nodes.node import Node, Place
 from service.domain.nodes.request import RequestedNode
 from service.emulator.app import build_world
 from service.store.engine import make_engine
@@ -85,6 +86,8 @@ from tests.simulation.request_generator import (
     paid,
     reserved,
 )
+from tests.simulation.slices import SliceDeletions
+from tests.simulation.zombies import Zombies
 from tests.simulation.zone_outages import ZoneOutages
 
 OTHER = "workshop"
@@ -99,6 +102,8 @@ REQUEST_HOURS = 2
 longest back-off, and what learns of a quota."""
 RESERVED_SHARE = 0.7
 """Of the requests for TPU VMs, where the lab has bought any."""
+ZOMBIES = (0,) * 7 + (2,)
+"""How many queued resources of ended nodes come back: in one seed of eight."""
 SPREES, TOGETHER = 3, 4
 """How often somebody asks for so many nodes within seconds, where there are budgets."""
 RESTED = 0.4
@@ -150,6 +155,11 @@ class Run:
         )
         orphans, luck = OrphanService(*shared), self._luck("castaways")
         self.castaways = Orphans(self.agenda, self.weather, self.truth, orphans, luck)
+        luck = self._luck("zombies")
+        self.zombies = Zombies(
+            self.agenda, self.weather, self.truth, self.units, luck, luck.choice(ZOMBIES)
+        )
+        self.slices = SliceDeletions(self.truth)
         self._add_money_and_jobs()
 
     def _add_money_and_jobs(self) -> None:
@@ -284,6 +294,7 @@ class Run:
         self.weather.begin()
         self.squalls.begin()
         self.castaways.begin()
+        self.zombies.begin(self.nodes)
         self.curfews.begin()
         self.liveness.begin()
         self.outages.begin()
@@ -478,16 +489,34 @@ class Run:
             self.world,
             self.engine,
             seams,
-            self.truth.committed,
+            partial(self._saved, name),
             self._luck(f"replica {name}"),
             posted=self._look,
-            commanded=self.liveness.commanded,
+            commanded=partial(self._commanded, name),
+            asked=partial(self._asked, name),
+            answered=partial(self._answered, name),
             projects=self.projects,
             more=self._more(name),
             patience=PATIENT if self.fortune.is_patient else ONCE,
             keeps_leases=self.fortune.keeps_leases,
             jobs=None if self.job_oracle is None else partial(self._jobs_controller, seams, name),
         )
+
+    def _commanded(self, daemon: str, verb: str, place: Place) -> None:
+        self.liveness.commanded(verb, place)
+        self.slices.commanded(daemon, verb, place)
+
+    def _asked(self, daemon: str, verb: str, subject: object) -> None:
+        self.zombies.asked(daemon, verb, subject)
+        self.slices.asked(daemon, verb, subject)
+
+    def _answered(self, daemon: str, verb: str, subject: object, answer: object) -> None:
+        self.zombies.answered(daemon, verb, answer)
+        self.slices.answered(daemon, verb, subject, answer)
+
+    def _saved(self, daemon: str, nodes: list[Node], lease: Lease | None) -> None:
+        self.truth.committed(nodes, lease)
+        self.slices.saved(daemon, nodes)
 
     def _more(self, name: str) -> Callable[[Process], Sequence[tuple[int, Controller]]]:
         """Who else works in the daemon of that name."""

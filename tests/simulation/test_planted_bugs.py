@@ -77,6 +77,9 @@ FOUND_BY = {
     "a_price_counts_from_when_it_was_read": 0,
     "no_forecast_is_made": 0,
     "what_has_a_time_to_live_is_not_missed": 166,
+    "a_silent_queue_is_asked_by_name": 31,
+    "nothing_is_ever_collected": 15,
+    "one_slice_is_deleted_per_look": 33,
     "projects_are_mixed_up": 1,
     "callers_go_by_the_clock_of_their_machine": 1,
 }

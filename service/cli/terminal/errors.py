@@ -1,5 +1,5 @@
-"""What a command that fails tells the user: lines and an exit code, also those of a problem document
-of the API (RFC 9457)."""
+"""What a command that fails tells the user: lines and an exit code. Problem documents of the API
+(RFC 9457) become such lines too."""
 
 from __future__ import annotations
 
