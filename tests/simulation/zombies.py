@@ -79,8 +79,8 @@ class Zombies:
             return
         with self.units.reading() as unit:
             known = unit.nodes.find_many([node.id for node in self._nodes]).values()
-        ended = [node for node in known if node.has_ended and node.spec.queued and node.zone]
-        single = [node for node in ended if node.spec.slices == 1]
+        ended = [node for node in known if node.has_ended and node.spec.queued]
+        single = [node for node in ended if node.spec.slices == 1 and node.sent_at is not None]
         if single:
             self._create(self.luck.choice(sorted(single, key=lambda node: node.id)))
         self.agenda.after(LOOK_AGAIN_SECONDS, self._come_back)

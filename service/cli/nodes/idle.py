@@ -26,7 +26,7 @@ from service.cli.terminal.render import (
 )
 from service.cli.terminal.resolve import find_node
 from service.domain.clock import parse_rfc3339, to_rfc3339, wall_clock
-from service.domain.idle.signals.signal import describe_value
+from service.domain.idle.signals.signal import describe_value, name_signal
 from service.domain.nodes.node import ENDED, NodeState
 
 PAUSE = 5.0
@@ -158,7 +158,7 @@ def _list_reasons(signals: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         more = f" and {len(some) - MOST_WORKERS} more" if len(some) > MOST_WORKERS else ""
         word = "worker" if len(some) == 1 else "workers"
         of = f" of {word} {', '.join(some[:MOST_WORKERS])}{more}" if some else ""
-        yield f"{signal}{of}: {reason}"
+        yield f"{name_signal(signal)}{of}: {reason}"
 
 
 def _print_idleness(shown: Mapping[str, Any], now: int) -> None:

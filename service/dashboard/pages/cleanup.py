@@ -28,7 +28,7 @@ from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.idle.cleanup import EndRecord
 from service.domain.idle.plan import PlanEntry
 from service.domain.idle.policy import Action
-from service.domain.idle.signals.signal import describe_value
+from service.domain.idle.signals.signal import describe_value, name_signal
 
 SHOWN = 50
 """The most rows of each table; the command line lists all."""
@@ -301,7 +301,7 @@ def _build_end_row(ended: EndRecord) -> EndRow:
     signals: Sequence[Mapping[str, Any]] = listed if isinstance(listed, list) else ()
     for signal in signals[:SIGNALS]:
         who = "node" if signal["worker"] is None else f"worker {signal['worker']}"
-        parts = [f"{who}, {signal['signal']}: {signal['level']}"]
+        parts = [f"{who}, {name_signal(signal['signal'])}: {signal['level']}"]
         if signal["value"] is not None:
             parts.append(describe_value(signal["signal"], signal["value"]))
         if signal["at"] is not None:

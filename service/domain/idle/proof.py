@@ -21,6 +21,7 @@ from service.domain.idle.signals.signal import (
     Kind,
     Level,
     SignalTrack,
+    name_signal,
 )
 
 COVERAGE_PERCENT = 90
@@ -271,7 +272,7 @@ def _newest_work(tracks: Mapping[tuple[int, Kind], SignalTrack]) -> tuple[int, i
 
 
 def _describe_work(worker: int, kind: Kind) -> str:
-    return f"worker {worker} is active, as its {kind} shows"
+    return f"worker {worker} is active, by its {name_signal(kind)}"
 
 
 def shown_at_work(tracks: Mapping[tuple[int, Kind], SignalTrack], until: int) -> IdleVerdict | None:
@@ -325,7 +326,7 @@ def _prove_worker(
     each have to cover 90 %, and none of these signals may have stopped before `seen_by`."""
     start, until = window
     stopped = [
-        f"{kind} of worker {worker} {why}"
+        f"{name_signal(kind)} of worker {worker} {why}"
         for kind in _KINDS
         if (why := trouble_of(evidence, kind, tracks.get(kind), seen_by))
     ]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.domain.idle.signals.signal import describe_value
+from service.domain.idle.signals.signal import describe_value, name_signal
 from service.domain.money import format_dollars, parse_usd
 from service.domain.notifications.notification import body_of
 
@@ -127,7 +127,7 @@ def _write_idle(facts: Facts, quote: Quote) -> Letter:
     what = f"does no work ({waste.replace('_', ' ')})" if waste else "has been idle"
     idle_cost = facts["idle_cost"]
     signals = [
-        f"{signal['kind']} of worker {signal['worker']}: {signal['level']},"
+        f"{name_signal(signal['kind'])} of worker {signal['worker']}: {signal['level']},"
         f" {describe_value(signal['kind'], signal['value'])} at {signal['at']}"
         for signal in facts["signals"]
     ]

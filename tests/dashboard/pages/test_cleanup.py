@@ -150,7 +150,7 @@ def test_an_end_stays_with_its_evidence(tmp_path: Path) -> None:
     policy, *signals = row.evidence
     assert policy == "Policy node: idle for 30 min, then 5 min of grace, then delete"
     # The minute differs: signals are stored every few minutes, counted from the id of the node.
-    cpu = r"worker 0, cpu: QUIET, 2 %, read at 2026-11-05 12:4\d:00 UTC, quiet since 2026-11-05T12"
+    cpu = r"worker 0, CPU: QUIET, 2 %, read at 2026-11-05 12:4\d:00 UTC, quiet since 2026-11-05T12"
     assert any(re.match(cpu, said) for said in signals)
 
 

@@ -22,7 +22,7 @@ from service.domain.idle.signals.signal import Level
 T, DELAY, AFTER, GRACE = 1_000_000, 240, 3_600, 900
 START = IdleCourse("n", 1, State.ACTIVE, T - 100)
 ACTIVE = IdleVerdict(Level.ACTIVE, "works")
-UNKNOWN = IdleVerdict(Level.UNKNOWN, "cpu of worker 0 has stopped")
+UNKNOWN = IdleVerdict(Level.UNKNOWN, "CPU of worker 0 has stopped")
 
 
 def quiet(since, **changes):

@@ -23,6 +23,7 @@ from service.domain.idle.signals.signal import (
     Level,
     Reading,
     SignalTrack,
+    name_signal,
     with_reading,
 )
 
@@ -163,7 +164,7 @@ def test_a_metric_that_had_data_for_this_node_and_stopped_is_unknown(kind):
     stopped = track(kind, (LONG_AGO, UNTIL - 301))
     found = verdict(at_rest(workers=2, tracks={(1, kind): stopped}))
     assert found.level is Level.UNKNOWN
-    assert found.lacking[0] == f"{kind} of worker 1 has stopped"
+    assert found.lacking[0] == f"{name_signal(kind)} of worker 1 has stopped"
     fine = track(kind, (LONG_AGO, UNTIL - 300))
     assert is_idle(at_rest(workers=2, tracks={(1, kind): fine}))
 
@@ -457,7 +458,7 @@ def test_a_metric_that_has_stopped_has_stopped_however_far_reports_reach(age):
     stopped = {(0, Kind.CPU): track(Kind.CPU, (LONG_AGO, UNTIL - 301))}
     evidence = replace(shown, tracks={**shown.tracks, **stopped}, families=PRESENT)
     found = short_verdict(evidence)
-    assert (found.level, found.lacking[0]) == (Level.UNKNOWN, "cpu of worker 0 has stopped")
+    assert (found.level, found.lacking[0]) == (Level.UNKNOWN, "CPU of worker 0 has stopped")
     fine = {(0, Kind.CPU): track(Kind.CPU, (LONG_AGO, UNTIL - 300))}
     evidence = replace(evidence, tracks={**shown.tracks, **fine})
     assert short_verdict(evidence).level is Level.QUIET

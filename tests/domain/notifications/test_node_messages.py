@@ -78,7 +78,7 @@ def test_an_idle_node_is_told_of_with_what_will_be_done_and_what_it_costs():
         "Cost:      $9.60 an hour",
         "Idle cost: $9.60",
         "Why:       every device is quiet; 97 % of that time is measured",
-        "Signal:    duty_cycle of worker 0: QUIET, 0.5 % at 2026-11-05T11:56:00Z",
+        "Signal:    duty cycle of worker 0: QUIET, 0.5 % at 2026-11-05T11:56:00Z",
         "Policy:    team:vision: delete after 3600 s idle and 900 s of notice",
         "Keep it for 4 hours:\n  https://steward.example.com/links/k",
         "Delete it now:\n  https://steward.example.com/links/d",
@@ -148,10 +148,10 @@ def test_the_body_names_the_node_and_the_facts_for_programs():
 
 
 def test_a_blind_node_is_told_of_with_the_signal_that_is_lacking():
-    verdict = IdleVerdict(Level.UNKNOWN, "cpu", lacking=("cpu of worker 3 has stopped",))
+    verdict = IdleVerdict(Level.UNKNOWN, "cpu", lacking=("CPU of worker 3 has stopped",))
     text = text_of(body(unknown_message(look(verdict=verdict), NOON, SINCE)))
     assert "Since 2026-11-05T11:00:00Z, no signal proves that node train is idle or busy." in text
-    assert "Lacking:  cpu of worker 3 has stopped" in text
+    assert "Lacking:  CPU of worker 3 has stopped" in text
     assert "Cost:     $9.60 an hour" in text
 
 

@@ -30,14 +30,16 @@ from service.dashboard.kit.visible_text import (
     format_argv,
     to_sentence,
 )
+from service.dashboard.pages.nodes.connection import ConnectionShown, build_connection
 from service.dashboard.pages.nodes.job_timeline import JobTimeline, build_job_timeline
 from service.dashboard.pages.nodes.jobs import JobRow, build_job_row
+from service.dashboard.pages.nodes.signals import WINDOW, SignalsShown, build_signals
 from service.domain.clock import DAY, floor_to, to_rfc3339
 from service.domain.costs.dimensions import condition_of
 from service.domain.jobs.job import Attempt, Job, JobState
 from service.domain.jobs.log import NANOS
 from service.domain.jobs.phases import Spent
-from service.domain.nodes.node import NodeState
+from service.domain.nodes.node import Node, NodeState
 
 WORKERS_OPEN = 16
 """The most workers that are shown at once; more are shown on demand."""
@@ -164,7 +166,8 @@ class Log:
 @dataclass(frozen=True, slots=True)
 class JobSummary:
     """Everything on the page. `why` is a sentence about the state, or about why the job ended;
-    `before` says why the previous attempt ended, `waiting` what a job that waits is waiting for."""
+    `before` says why the previous attempt ended, `waiting` what a job that waits is waiting for.
+    `signals` and `connection` are those of its node while the job has it, else None."""
 
     job: JobRow
     why: str
@@ -187,6 +190,8 @@ class JobSummary:
     workers: JobWorkers | None
     log: Log
     commands: tuple[str, ...]
+    signals: SignalsShown | None
+    connection: ConnectionShown | None
     actions: tuple[ActionLink, ...]
     as_of: Moment
 
@@ -200,6 +205,7 @@ def build_job_page(services: Services, job_id: str) -> JobSummary:
         [cost.cost], (part.cost for attempt in whole.attempts for part in attempt.amounts)
     )
     rows = tuple(_build_attempt_row(attempt, cost.as_of, places) for attempt in whole.attempts)
+    node = _find_node(whole)
     return JobSummary(
         job=build_job_row(whole.shown),
         actions=list_job_actions(job),
@@ -229,8 +235,26 @@ def build_job_page(services: Services, job_id: str) -> JobSummary:
         workers=_list_workers([found.attempt for found in whole.attempts]),
         log=build_log(end, several=len(rows) > 1),
         commands=tuple(list_commands(job)),
+        signals=None
+        if node is None
+        else build_signals(
+            services.cleanup.get_node(node.id),
+            services.cleanup.read_activity(node.id, WINDOW),
+            cost.as_of,
+        ),
+        connection=None if node is None else build_connection(services, node),
         as_of=to_moment(cost.as_of),
     )
+
+
+def _find_node(whole: JobWithAttempts) -> Node | None:
+    """The node on which the latest attempt of a job runs; None if none does."""
+    node = whole.node
+    if node is None or node.has_ended or not whole.attempts:
+        return None
+    attempt = whole.attempts[-1].attempt
+    is_on_it = attempt.ended_at is None and attempt.node_id == node.id
+    return node if is_on_it else None
 
 
 def explain_state(job: Job) -> str:

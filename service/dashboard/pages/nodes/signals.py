@@ -38,6 +38,7 @@ from service.domain.idle.signals.signal import (
     Level,
     SignalTrack,
     describe_value,
+    name_signal,
 )
 
 WINDOW = 6 * HOUR
@@ -50,21 +51,6 @@ WORKERS_SHOWN = 8
 ROWS_SHOWN = 40
 """The most signals in the table; quiet signals are left out first."""
 
-_NAMES: Mapping[str, str] = {
-    Kind.DUTY_CYCLE: "Duty cycle",
-    Kind.TENSORCORE: "TensorCore utilization",
-    Kind.TENSORCORE_IDLE: "TensorCore idle time",
-    Kind.ACTIVE_CHIPS: "Active chips",
-    Kind.UTILIZED_CHIPS: "Utilized chips",
-    Kind.CPU: "CPU",
-    Kind.NETWORK: "Network",
-    Kind.SCHEDULED_CHIPS: "Scheduled chips",
-    Kind.DEVICE: "Device",
-    Kind.REPORTED_CPU: "CPU, reported",
-    Kind.REPORTED_NETWORK: "Network, reported",
-    "job": "Job",
-    "heartbeat": "Heartbeat",
-}
 _PERCENT = (Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.CPU, Kind.REPORTED_CPU)
 _CHARTED = (
     *(Kind.DUTY_CYCLE, Kind.TENSORCORE, Kind.ACTIVE_CHIPS, Kind.UTILIZED_CHIPS),
@@ -185,6 +171,11 @@ def build_signals(found: IdleNode, recent: RecentActivity, now: int) -> SignalsS
     )
 
 
+def _title_of(signal: str) -> str:
+    name = name_signal(signal)
+    return name[0].upper() + name[1:]
+
+
 def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: int) -> SignalChart:
     known = [value for value in values if value is not None]
     top = max((100.0 if kind in _PERCENT else float(chips)), 1.0)
@@ -222,7 +213,7 @@ def _draw_chart(kind: Kind, values: Sequence[float | None], start: int, chips: i
         lacking, whole = (format_duration(n * SLOT_SECONDS) for n in (missing, len(values)))
         words += f"; {lacking} of {whole} without a value"
     return SignalChart(
-        _NAMES[kind], words, tuple(bars), round(CHART_HEIGHT * (1 - threshold / top), 2)
+        _title_of(kind), words, tuple(bars), round(CHART_HEIGHT * (1 - threshold / top), 2)
     )
 
 
@@ -257,7 +248,7 @@ def _draw_workers(
             at = max(at, last)
         if at < end:
             spans.append(TimeSpan(at, end, "unknown", "unknown", "unknown"))
-        lanes.append(draw_lane(f"{worker}: {_NAMES[kind]}", spans, start, end))
+        lanes.append(draw_lane(f"{worker}: {_title_of(kind)}", spans, start, end))
     if not lanes:
         return None
     more = len(workers) - WORKERS_SHOWN
@@ -278,7 +269,7 @@ def _build_row(one: SignalState, now: int) -> SignalRow:
 
     return SignalRow(
         worker="" if one.worker is None else str(one.worker),
-        name=_NAMES.get(one.signal, str(one.signal)),
+        name=_title_of(one.signal),
         level=level,
         tone=tone,
         reason=escape_invisible(to_sentence(one.reason)),

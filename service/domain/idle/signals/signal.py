@@ -37,6 +37,19 @@ class Kind(StrEnum):
     REPORTED_NETWORK = "reported_network"
 
 
+_NAMES: Mapping[str, str] = {
+    Kind.TENSORCORE: "TensorCore utilization",
+    Kind.TENSORCORE_IDLE: "TensorCore idle time",
+    Kind.CPU: "CPU",
+    Kind.REPORTED_CPU: "reported CPU",
+}
+
+
+def name_signal(signal: str) -> str:
+    """The name of a signal in a sentence, as `duty cycle` for `duty_cycle`."""
+    return _NAMES.get(signal, signal.replace("_", " "))
+
+
 COUNTED = (
     Kind.DUTY_CYCLE,
     Kind.TENSORCORE,

@@ -87,7 +87,7 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
             "in a crash loop for 1 h 6 min; deleted in 9 min",
         ),
         (
-            brief(State.UNKNOWN, IdleVerdict(Level.UNKNOWN, "cpu of worker 0 has stopped")),
+            brief(State.UNKNOWN, IdleVerdict(Level.UNKNOWN, "CPU of worker 0 has stopped")),
             "unknown whether it is idle",
         ),
         (brief(State.UNKNOWN, None), "unknown whether it is idle"),
@@ -100,8 +100,8 @@ def test_a_line_says_for_how_long_and_what_comes_of_it(one, said):
 
 
 def test_the_page_of_a_node_says_why_nothing_is_known():
-    blind = brief(State.UNKNOWN, IdleVerdict(Level.UNKNOWN, "cpu of worker 0 has stopped"))
-    reason = "unknown whether it is idle: cpu of worker 0 has stopped"
+    blind = brief(State.UNKNOWN, IdleVerdict(Level.UNKNOWN, "CPU of worker 0 has stopped"))
+    reason = "unknown whether it is idle: CPU of worker 0 has stopped"
     assert idle_sentence(blind, NOON) == reason
     assert idle_sentence(brief(), NOON) == idle_line(brief(), NOON)
     assert idle_sentence(brief(State.UNKNOWN, None), NOON) == "unknown whether it is idle"

@@ -18,7 +18,13 @@ from service.dashboard.kit.visible_text import escape_invisible, escape_log_line
 from service.dashboard.pages.nodes import jobs as jobs_page
 from service.dashboard.pages.nodes.job import format_exit_codes
 from service.dashboard.routes import add_dashboard
+from service.domain.clock import HOUR, floor_to
 from service.domain.errors import CloudUnavailable, RateLimited
+from service.domain.idle.cleanup import WatchedNode
+from service.domain.idle.course import IdleCourse, State
+from service.domain.idle.proof import Signals
+from service.domain.idle.rollup import ActivityHour
+from service.domain.idle.signals.signal import Kind
 from service.domain.jobs.job import Job, JobSpec, JobState
 from service.domain.jobs.phases import Spent
 from service.domain.jobs.transition import new_attempt
@@ -228,6 +234,34 @@ def test_a_running_job_says_what_can_be_typed_and_that_it_goes_on(
     said = text_of(browser.get(f"/jobs/{job.id}"))
     assert "Cancellation requested at" in said
     assert "jobs cancel" not in said
+
+
+def test_a_running_job_shows_the_signals_of_its_node_and_how_to_reach_it(
+    house: JobHouse, browser: TestClient
+) -> None:
+    job = house.running()
+    node = house.jobs.node_of(job)
+    course = IdleCourse(node.id, node.attempt, State.ACTIVE, house.jobs.clock())
+    begun = floor_to(house.jobs.clock(), HOUR)
+    values: dict[Kind, list[float | None]] = {Kind.DUTY_CYCLE: [88.0] * 12}
+    with house.lab.units() as unit:
+        unit.idle_courses.save([WatchedNode(course, node.spec.project, Signals({}, {}))])
+        unit.idle_rollups.save([ActivityHour(node.id, node.attempt, begun, "B" * 12, values)])
+    page = browser.get(f"/jobs/{job.id}")
+    shown = text_of(page)
+    assert f"Signals of node {node.name}" in shown
+    assert 'aria-label="Duty cycle: highest 88 %' in page.text
+    assert f"tpu-steward nodes connect {node.name}" in shown
+
+
+def test_a_job_without_a_node_shows_neither_signals_nor_connection(
+    house: JobHouse, browser: TestClient
+) -> None:
+    _, _, waiting = house.in_line()
+    for job in (waiting, house.failed()):
+        shown = text_of(browser.get(f"/jobs/{job.id}"))
+        assert "Signals of node" not in shown
+        assert "nodes connect" not in shown
 
 
 def test_what_was_asked_is_there_word_by_word(house: JobHouse, browser: TestClient) -> None:

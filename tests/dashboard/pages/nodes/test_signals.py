@@ -187,7 +187,7 @@ def test_the_course_of_a_node_that_is_to_be_deleted_says_that_it_is_an_old_one(
 
 
 def test_the_course_says_what_blocks_and_waits(lab: Lab, caller: TestClient) -> None:
-    blocked = replace(QUIET, blockers=(Blocker.SESSION,), lacking=("duty_cycle of worker 1",))
+    blocked = replace(QUIET, blockers=(Blocker.SESSION,), lacking=("duty cycle of worker 1",))
     node_id = watch(lab, State.NOTIFIED, blocked)
     lab.services.keeps.keep_node(node_id, KeepOrder("demo", for_seconds=3_600))
     with lab.units() as unit:
@@ -198,7 +198,7 @@ def test_the_course_says_what_blocks_and_waits(lab: Lab, caller: TestClient) -> 
     said = text_of(caller.get(f"/nodes/{node_id}"))
     assert "Blocked by session, keep" in said
     assert "Kept until 2026-11-05 13:00:00 UTC" in said
-    assert "Lacking duty_cycle of worker 1" in said
+    assert "Lacking duty cycle of worker 1" in said
     assert "Waits the hourly limit is reached since 2026-11-05 11:59:00 UTC" in said
 
 

@@ -13,6 +13,7 @@ from service.domain.idle.signals.signal import (
     Reading,
     SignalTrack,
     level_of,
+    name_signal,
     with_reading,
 )
 
@@ -201,3 +202,21 @@ def test_work_keeps_what_later_work_has_said():
     before = SignalTrack(100, 80.0, Level.ACTIVE, (), 400, 90)
     after = with_reading(before, Reading(0, Kind.DUTY_CYCLE, 100, 160, 80.0), 0)
     assert (after.broken_at, after.between_until) == (400, 90)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (Kind.DUTY_CYCLE, "duty cycle"),
+        (Kind.TENSORCORE_IDLE, "TensorCore idle time"),
+        (Kind.CPU, "CPU"),
+        (Kind.REPORTED_NETWORK, "reported network"),
+        ("heartbeat", "heartbeat"),
+    ],
+)
+def test_a_signal_has_a_name_for_sentences(kind, name):
+    assert name_signal(kind) == name
+
+
+def test_no_name_of_a_signal_is_written_like_code():
+    assert not [kind for kind in Kind if "_" in name_signal(kind)]
