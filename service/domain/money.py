@@ -40,6 +40,13 @@ def format_dollars(nanos: int) -> str:
     return f"{'-' if nanos < 0 else ''}${int(whole):,}.{places.rstrip('0'):0<2}"
 
 
+def format_cents(nanos: int) -> str:
+    """A sum of money for a sentence, rounded to the cent. A sum below a dollar keeps all its
+    places, because rounding could hide it."""
+    cent = NANOS // 100
+    return format_dollars(nanos if abs(nanos) < NANOS else half_even(nanos, cent) * cent)
+
+
 def format_hours(seconds: int) -> str:
     """Seconds or chip-seconds as hours, written like money as a decimal string with nine places."""
     return format_usd(half_even(seconds * NANOS, 3_600))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.domain.money import MAX_NANOS, format_usd, half_even, parse_usd
+from service.domain.money import MAX_NANOS, format_cents, format_usd, half_even, parse_usd
 
 
 @given(st.integers(), st.integers(min_value=1))
@@ -79,3 +79,20 @@ def test_an_amount_may_be_written_in_any_way_that_is_exact(text, nanos):
 def test_an_amount_that_cannot_be_kept_exactly_is_refused(text):
     with pytest.raises(ValueError, match=r"amount|decimal places"):
         parse_usd(text)
+
+
+@pytest.mark.parametrize(
+    ("nanos", "text"),
+    [
+        (40_013_333_333, "$40.01"),
+        (1_178_930_666_667, "$1,178.93"),
+        (2_005_000_000, "$2.00"),
+        (2_015_000_000, "$2.02"),
+        (999_999_999, "$0.999999999"),
+        (5, "$0.000000005"),
+        (0, "$0.00"),
+        (-1_234_567_891, "-$1.23"),
+    ],
+)
+def test_a_sum_in_a_sentence_has_cents_and_a_small_one_keeps_its_places(nanos, text):
+    assert format_cents(nanos) == text

@@ -18,7 +18,7 @@ from service.domain.idle.ends import describe_exceeded
 from service.domain.ids import new_id
 from service.domain.lease import Lease
 from service.domain.lifecycle.precedence import describe_others
-from service.domain.money import format_dollars, format_usd
+from service.domain.money import format_cents, format_usd
 from service.domain.nodes.keep import describe_keep_end
 from service.domain.nodes.node import Asked, Node
 from service.domain.notifications.notification import Channel, Notification, body_of
@@ -162,7 +162,7 @@ class BudgetController:
             announced = {node.id: _find_announcement(unit, budget, node, fired_at) for node in due}
         reason = (
             f"{describe_exceeded(budget.name)}:"
-            f" {format_dollars(spent)} of {format_dollars(budget.amount)} spent"
+            f" {format_cents(spent)} of {format_cents(budget.amount)} spent"
         )
         for node in due:
             since = announced[node.id]

@@ -13,7 +13,7 @@ from service.domain.clock import HOUR, to_rfc3339
 from service.domain.errors import BudgetExceeded
 from service.domain.metering.meter import Usage
 from service.domain.metering.usage import pool_for
-from service.domain.money import format_dollars, format_usd
+from service.domain.money import format_cents, format_usd
 from service.domain.nodes.node import Asked, NodeSpec, NodeState
 from service.domain.pricing.driver_vm import sku_of as vm_sku_of
 from service.domain.pricing.estimate import FAR, select_usable, sku_of
@@ -250,8 +250,8 @@ def find_refusal(
         else "nothing fits: request less hardware, or have the amount raised"
     )
     return BudgetExceeded(
-        f"the budget {room.budget.name!r} has {format_dollars(max(0, left))} left until"
-        f" {to_rfc3339(room.window.end)}, and this node may cost {format_dollars(wanted)} by then;"
+        f"the budget {room.budget.name!r} has {format_cents(max(0, left))} left until"
+        f" {to_rfc3339(room.window.end)}, and this node may cost {format_cents(wanted)} by then;"
         f" {fits}",
         **_describe_room(room),
         asked=format_usd(wanted),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from service.domain.budgets.budget import Budget, BudgetStanding, Measure, OnExceeded
 from service.domain.clock import HOUR, to_rfc3339
-from service.domain.money import format_dollars
+from service.domain.money import format_cents
 
 HYSTERESIS = 5
 """Percentage points by which the spend must fall below a threshold before it can fire again."""
@@ -109,7 +109,7 @@ def _list_causes(
             value * 100 >= percent * amount,
             value * 100 < (percent - HYSTERESIS) * amount,
             f"{percent} % of the budget {budget.name!r} is reached:"
-            f" {format_dollars(value)} of {format_dollars(amount)} {what}",
+            f" {format_cents(value)} of {format_cents(amount)} {what}",
         )
     if budget.burn_rate is not None:
         # The pace of each window relative to the even pace, in whole numbers.
@@ -123,7 +123,7 @@ def _list_causes(
             all(spent > times * 100 * even for spent, even in pairs),
             any(spent < (times * 100 - HYSTERESIS) * even for spent, even in pairs),
             f"the budget {budget.name!r} is being spent more than {times} times as fast as it"
-            f" lasts: {format_dollars(paces[0])} in the last hour",
+            f" lasts: {format_cents(paces[0])} in the last hour",
         )
     then = ""
     match budget.on_exceeded:
@@ -139,5 +139,5 @@ def _list_causes(
         standing.spent > amount,
         standing.spent * 100 < (100 - HYSTERESIS) * amount,
         f"the budget {budget.name!r} is exceeded:"
-        f" {format_dollars(standing.spent)} of {format_dollars(amount)} spent{then}",
+        f" {format_cents(standing.spent)} of {format_cents(amount)} spent{then}",
     )

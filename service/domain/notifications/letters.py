@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.domain.idle.signals.signal import describe_value, name_signal
-from service.domain.money import format_dollars, parse_usd
+from service.domain.money import format_cents, format_dollars, parse_usd
 from service.domain.notifications.notification import body_of
 
 UNKNOWN_PRICE = "an unknown price"
@@ -105,8 +105,8 @@ def _write_budget(facts: Facts, quote: Quote) -> Letter:
             ("Budget", f"{quote(budget['name'])} ({quote(budget['scope'])})"),
             ("Period", f"{budget['period']}, {budget['starts_at']} to {budget['ends_at']}"),
             ("Amount", _format_dollars(budget["amount"])),
-            ("Spent", _format_dollars(facts["spent"])),
-            ("Held", "not known" if held is None else _format_dollars(held)),
+            ("Spent", format_cents(parse_usd(facts["spent"]))),
+            ("Held", "not known" if held is None else format_cents(parse_usd(held))),
         ),
         closing=(
             f"Nodes of this budget are deleted at {deletes_at}, also those that are kept."
@@ -135,7 +135,7 @@ def _write_idle(facts: Facts, quote: Quote) -> Letter:
         f"Node {name} {what} since {facts['idle_since']}. {then}",
         facts,
         quote,
-        ("Idle cost", UNKNOWN_PRICE if idle_cost is None else _format_dollars(idle_cost)),
+        ("Idle cost", UNKNOWN_PRICE if idle_cost is None else format_cents(parse_usd(idle_cost))),
         ("Why", f"{quote(facts['reason'])}; {facts['coverage']} % of that time is measured"),
         *(("Signal", quote(text)) for text in signals),
     )
