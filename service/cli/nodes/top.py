@@ -147,6 +147,8 @@ def print_top(found: TopNodes) -> None:
             is_wasted = bool(verdict["waste"]) or state in {"CANDIDATE", "NOTIFIED"}
             if verdict["since"] and (state in _AT_REST or verdict["waste"]):
                 text += f" {format_age(now - parse_rfc3339(verdict['since']))}"
+            if node["asked"] == "absent":  # its signals are not judged any more
+                text, is_wasted = NOTHING, False
             rows.append(
                 [
                     node["name"],

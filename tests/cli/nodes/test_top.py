@@ -35,7 +35,8 @@ LOOPING = {
 
 @pytest.fixture
 def busy(api: Api) -> Api:
-    """An API with three nodes: active, idle, and in a crash loop while its deletion fails."""
+    """An API with three nodes: active, idle, and one whose deletion fails. The signals of the last
+    one are not judged any more."""
     big = node(id=OTHER, name="big", hourly_cost="14.000000000", deletes_at=None)
     failing = {"asked": "absent", "last_error": "unavailable", "team": ""}
     api.when("GET", "/v1/nodes", page(node(), big, node(id=THIRD, name="odd", **failing)))
@@ -63,13 +64,19 @@ def test_the_most_expensive_come_first_and_their_rates_add_up(busy):
         ["trainer", "READY", "v5litepod-8", "$4.63", "$0.15", "active", "1h58m", "vision"],
         [
             *("odd", "DELETING (failing)", "v5litepod-8", "$4.62", "$0.15"),
-            *("crash loop 20m00s", "failing", "-"),
+            *("-", "failing", "-"),
         ],
     ]
     assert total == "3 nodes ready at $23.25 an hour"
     assert unused == "reserved chips that no node uses cost $90.00 an hour more"
     assert as_of == "as of 2026-11-05 12:00:00 UTC"
     assert busy.calls[0].query["state"] == ["READY"]
+
+
+def test_a_crash_loop_is_told_with_its_age(busy):
+    busy.when("GET", "/v1/nodes", page(node(id=THIRD, name="odd")))
+    *_, row = steward("nodes", "top").stdout.splitlines()
+    assert "crash loop 20m00s" in row
 
 
 def test_the_deletion_by_an_exceeded_budget_counts_as_well(busy):
