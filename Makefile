@@ -17,7 +17,7 @@ ITSELF := --no-deps --no-build-isolation --editable .
 # Without what Python keeps beside the sources, every process would compile all of them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install run demo test test-deep test-all check bench simulate screenshots references format clean
+.PHONY: help install run demo test test-deep test-all check bench mutations simulate screenshots references format clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,11 @@ check: $(DEVELOPMENT) ## Check format, lint, types and the layers of the project
 
 bench: $(DEVELOPMENT) ## Measure, and print ratios from one run.
 	@$(BIN)/python -m tests.bench
+
+# NAMES='a-price-begins-a-second-late' runs that mutation alone.
+NAMES ?=
+mutations: $(DEVELOPMENT) ## Check that unit tests notice small mistakes in the service.
+	@$(BIN)/python -m tests.mutations $(NAMES)
 
 # SEEDS=3000 is so many of them, SEEDS=500-999 those; `python -m tests.simulation 17` is one alone.
 SEEDS ?= 1000

@@ -112,6 +112,17 @@ def test_a_node_that_many_ask_for_at_once_with_one_key_does_not_take_its_own_nam
     assert sum(answer.created for answer in told) == 1
 
 
+def test_the_keys_of_two_callers_are_different_keys(shared: Shared):
+    service = NodeService(*shared, [factories.PROJECT])
+    key = RequestKey("k", "body")
+    first, again, other = (
+        service.request(factories.request(), key=key, actor=actor)
+        for actor in ("ada", "ada", "bob")
+    )
+    assert [answer.created for answer in (first, again, other)] == [True, False, True]
+    assert first.node.id == again.node.id != other.node.id
+
+
 def test_a_name_that_somebody_else_has_is_taken_with_a_key_as_well(shared: Shared):
     nodes = NodeService(*shared, [factories.PROJECT])
     budgets = BudgetService(*shared, CostService(*shared))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from itertools import count, cycle, repeat
 from typing import Any
 
@@ -186,6 +187,23 @@ def test_who_ends_gives_its_leases_back_before_it_waits_and_waits_five_seconds_a
     daemon.stop()
     assert hands.is_free == [True]
     assert hands.waited <= 5, "who asked it to end kills it soon after"
+
+
+def test_a_turn_of_an_earlier_lease_is_dropped_although_the_project_is_held_again(
+    freed: Lab,
+) -> None:
+    hands: Any = Waiting(freed.units)
+    drive = Drive(timers=hands, workers=lambda _: hands, holder="again")
+    daemon, turns = Daemon(freed.units, [factories.PROJECT], {}, drive=drive), list[str]()
+    daemon.start()
+    with freed.units() as unit:
+        present = unit.leases.renew(factories.PROJECT, "again", LEASE_SECONDS)
+    assert present is not None
+    daemon.tick(Other(turns), replace(present, epoch=present.epoch - 1))
+    assert turns == []
+    daemon.tick(Other(turns), present)
+    assert turns == ["other"]
+    daemon.stop()
 
 
 class Ticking:

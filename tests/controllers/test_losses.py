@@ -106,6 +106,17 @@ def test_a_zone_that_was_not_reachable_says_nothing_about_its_nodes(lab: Lab) ->
     assert {verb for verb, _ in lab.cloud.calls} == {"inventory", "queue"}
 
 
+def test_a_look_without_one_of_the_zones_does_not_count_as_a_whole_one(lab: Lab) -> None:
+    lab.up()
+    whole, project = lab.clock(), lab.lease.project
+    lab.cloud.unreachable = frozenset({"us-central1-a"})
+    lab.tick(15)
+    assert lab.inventory.looked_at[project] == whole
+    lab.cloud.unreachable = frozenset()
+    lab.tick(15)
+    assert lab.inventory.looked_at[project] == whole + 30
+
+
 def test_a_look_of_which_not_all_could_be_written_does_not_count_as_a_whole_one(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

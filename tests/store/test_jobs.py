@@ -82,6 +82,16 @@ def test_what_was_changed_since_it_was_read_is_not_written_over(units, node):
             unit.jobs.save_attempt(attempt)
 
 
+def test_a_job_that_was_woken_since_it_was_read_is_not_put_off(units):
+    job = a_job(next_try_at=NOON + 300)
+    with units() as unit:
+        unit.jobs.add(job, None)
+        unit.jobs.wake(job.id, NOON)
+        with pytest.raises(StaleVersion):
+            unit.jobs.save(replace(job, next_try_at=NOON + 600))
+        assert unit.jobs.get(job.id).next_try_at == NOON
+
+
 def test_of_many_who_claim_a_node_at_once_one_does(units, node):
     jobs = [a_job() for _ in range(6)]
     with units() as unit:

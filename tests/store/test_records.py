@@ -1,4 +1,4 @@
-"""Placements, observations, events, prices, idempotency keys, and the fleet in numbers."""
+"""Placements, observations, events, prices, idempotency keys, budgets, and the fleet in numbers."""
 
 from __future__ import annotations
 
@@ -246,6 +246,20 @@ def test_the_same_key_told_twice_at_once_is_told_apart_by_the_database(units):
         unit.idempotency_keys.add("ada", RequestKey("k", "body"), node.id, NOON)
     with pytest.raises(StaleVersion), units() as unit:
         unit.idempotency_keys.add("ada", RequestKey("k", "body"), node.id, NOON)
+
+
+# ---- budgets
+
+
+def test_a_budget_is_not_written_over_unseen(units):
+    budget = factories.budget(id="b-1")
+    with units() as unit:
+        unit.budgets.add(budget)
+        unit.budgets.save(replace(budget, amount=2))
+    with pytest.raises(StaleVersion), units() as unit:
+        unit.budgets.save(replace(budget, amount=3))
+    with units.reading() as unit:
+        assert unit.budgets.get("b-1") == replace(budget, amount=2, version=1)
 
 
 # ---- the fleet

@@ -147,8 +147,6 @@ def print_top(found: TopNodes) -> None:
             is_wasted = bool(verdict["waste"]) or state in {"CANDIDATE", "NOTIFIED"}
             if verdict["since"] and (state in _AT_REST or verdict["waste"]):
                 text += f" {format_age(now - parse_rfc3339(verdict['since']))}"
-            if node["asked"] == "absent":  # its signals are not judged any more
-                text, is_wasted = NOTHING, False
             rows.append(
                 [
                     node["name"],
@@ -156,7 +154,10 @@ def print_top(found: TopNodes) -> None:
                     made_of(node),
                     rate,
                     format_usd(node["cost"]),
-                    Text(text, style="yellow" if is_wasted else ""),
+                    # After the request of a deletion, signals are not judged any more.
+                    NOTHING
+                    if node["asked"] == "absent"
+                    else Text(text, style="yellow" if is_wasted else ""),
                     _describe_end(node, idle, ends, now),
                     node["team"] or NOTHING,
                 ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from service.cli.nodes import wait
-from service.cli.nodes.wait import Goal, NodeWatch
+from service.cli.nodes.wait import Goal, NodeWatch, WaitResult, judge_state
 from service.cli.terminal.client import ApiAnswer, Unreachable
 from tests.cli.given import ID, node
 
@@ -39,3 +39,23 @@ def test_a_service_that_stays_away_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(wait, "PATIENCE_SECONDS", 0.02)
     with pytest.raises(Unreachable):
         waited(10_000)
+
+
+@pytest.mark.parametrize(
+    ("goal", "state", "result"),
+    [
+        (Goal.READY, "CREATING", WaitResult.OPEN),
+        (Goal.READY, "READY", WaitResult.REACHED),
+        (Goal.READY, "FAILED", WaitResult.MISSED),
+        (Goal.READY, "DELETED", WaitResult.MISSED),
+        (Goal.STOPPED, "READY", WaitResult.OPEN),
+        (Goal.STOPPED, "FAILED", WaitResult.MISSED),
+        (Goal.DELETED, "DELETING", WaitResult.OPEN),
+        (Goal.DELETED, "FAILED", WaitResult.REACHED),
+        (Goal.DELETED, "DELETED", WaitResult.REACHED),
+    ],
+)
+def test_a_node_that_has_ended_is_not_waited_for(
+    goal: Goal, state: str, result: WaitResult
+) -> None:
+    assert judge_state(goal, state) is result

@@ -95,3 +95,11 @@ def test_plain_http_beyond_this_machine_needs_leave(monkeypatch):
         check_address(ClientSettings.from_environment(), is_local=False, is_plain=True)
     monkeypatch.setenv("STEWARD_ALLOW_PLAIN_HTTP", "true")
     check_address(ClientSettings.from_environment(), is_local=False, is_plain=True)
+
+
+@pytest.mark.parametrize("value", ["false", "0", "no"])
+def test_any_other_word_gives_no_leave_for_plain_http(monkeypatch, value):
+    monkeypatch.setenv("STEWARD_TOKEN", "secret")
+    monkeypatch.setenv("STEWARD_ALLOW_PLAIN_HTTP", value)
+    with pytest.raises(Failure, match="the token is not sent"):
+        check_address(ClientSettings.from_environment(), is_local=False, is_plain=True)

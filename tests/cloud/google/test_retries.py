@@ -8,6 +8,7 @@ import pytest
 from google.api_core import exceptions
 
 from service.cloud.google.retries import ONCE, PATIENT
+from service.domain.lifecycle.in_flight import IN_FLIGHT_SECONDS, SEND_WITHIN_SECONDS
 
 
 @pytest.fixture
@@ -74,3 +75,9 @@ def test_changes_offers_and_virtual_time_know_no_second_attempt():
         *(ONCE.read, ONCE.listing, ONCE.offers, ONCE.write, ONCE.create),
     )
     assert all(allowance.retry is None and allowance.timeout > 0 for allowance in once)
+
+
+def test_a_create_is_over_before_its_absence_is_believed() -> None:
+    """The oldest intent that is sent, and the longest call for it, end before the horizon."""
+    for allowances in (ONCE, PATIENT):
+        assert SEND_WITHIN_SECONDS + allowances.create.timeout < IN_FLIGHT_SECONDS

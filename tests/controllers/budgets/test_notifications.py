@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from service.controllers.budgets.notifications import DeliveryController
+from service.controllers.budgets.notifications import CLAIM_SECONDS, DeliveryController
 from service.domain.budgets.budget import OnExceeded
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import CloudUnavailable, InvalidRequest
 from service.domain.idle.policy import Recipient
-from service.domain.notifications.notification import About, Channel, Notification, body_of
+from service.domain.notifications.notification import (
+    MAX_EMAILS,
+    About,
+    Channel,
+    Notification,
+    body_of,
+)
+from service.notify import mail, webhook
 from tests.controllers.budgeting import HOOK
 
 
@@ -121,6 +128,12 @@ def test_nobody_else_sends_what_takes_a_minute_to_send(budgeted, waiting, post, 
     DeliveryController(budgeted.units, {Channel.WEBHOOK: Slow()}, clock).tick(budgeted.lease)
     assert len(post.sent) == 1
     assert latest(budgeted, waiting).tries == 1
+
+
+def test_a_claim_lasts_longer_than_the_slowest_message():
+    """A mail has one command for each address, and some five others."""
+    assert (MAX_EMAILS + 5) * mail.TIMEOUT_SECONDS < CLAIM_SECONDS
+    assert webhook.TIMEOUT_SECONDS < CLAIM_SECONDS
 
 
 @pytest.mark.parametrize("arrives", [True, False])

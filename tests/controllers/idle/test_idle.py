@@ -16,6 +16,7 @@ from service.application.cleanup.daemon import DaemonActs
 from service.controllers.budgets.notifications import DeliveryController
 from service.domain.clock import HOUR, parse_rfc3339
 from service.domain.errors import StaleVersion
+from service.domain.event import Event
 from service.domain.idle.course import State
 from service.domain.idle.links import Verb, hash_of
 from service.domain.idle.policy import Action, Policy, Recipient, Rule
@@ -628,6 +629,16 @@ def test_people_are_told_once_of_a_label_that_nobody_can_read(lab):
     lab.minute(ENOUGH)
     ((_, body),) = messages(lab)
     assert (body["kind"], body["reason"]) == ("node.keep_unreadable", "label keep-until=soon")
+
+
+def test_an_earlier_alarm_about_something_else_does_not_hide_the_one_about_a_label(lab):
+    kept = lab.add(REST, labels={"keep-until": "soon"})
+    with lab.units() as unit:
+        unit.events.add(Event(kept.id, NOON, "alarm", "its deletion does not end"))
+    lab.minute(2)
+    with lab.units.reading() as unit:
+        _, *alarms = unit.events.list_by_kind(kept.id, "alarm", 0)
+    assert ["label keep-until=soon" in alarm.message for alarm in alarms] == [True]
 
 
 def test_a_label_that_can_be_read_alarms_nobody(lab):

@@ -151,6 +151,26 @@ def test_what_one_zone_tells_is_not_lost_when_another_gives_no_answer(
     assert f"from {to_rfc3339(down)} to {to_rfc3339(up)}" in lab.story(node)
 
 
+def test_a_zone_that_gave_no_answer_is_asked_again_although_another_has_answered(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, _ = lab.up(zone="us-west4-b"), lab.up()
+    down, up = away(lab, HOUR, HOUR, of=node)
+    answers = lab.cloud.operations
+
+    def answer_some(project: str, zone: str) -> Sequence[Operation]:
+        if zone == "us-west4-b":
+            raise CloudUnavailable("busy")
+        return answers(project, zone)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lab.cloud, "operations", answer_some)
+        for _ in range(2):
+            lab.tick(5)
+    lab.tick(5)
+    assert f"from {to_rfc3339(down)} to {to_rfc3339(up)}" in lab.story(node)
+
+
 def test_who_may_not_ask_goes_on_without(lab: Lab) -> None:
     node = lab.up()
     away(lab, HOUR, HOUR)

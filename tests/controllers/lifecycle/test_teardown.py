@@ -209,6 +209,16 @@ def test_the_deletion_of_slices_is_told_once_after_failures_too(lab: Lab) -> Non
     assert lines(lab, node, SLICES) == 1
 
 
+def test_all_slices_are_deleted_in_one_look(lab: Lab) -> None:
+    node = queued(lab, slices=3)
+    path, slices = lab.cloud.ticket, set(lab.cloud.nodes)
+    lab.cloud.queues[path] = replace(lab.cloud.queues[path], state=QueueState.PROVISIONING)
+    lab.nodes.delete(node.id)
+    lab.tick()
+    assert {target for verb, target in lab.cloud.calls if verb == "delete"} == slices
+    assert {shown.state for shown in lab.cloud.nodes.values()} == {NodeState.DELETING}
+
+
 def test_a_second_attempt_is_deleted_with_a_line_of_its_own(lab: Lab) -> None:
     node = lab.up(recreate_on_preemption=True)
     for _ in range(2):

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from service.domain.idle.assess import IdleSubject, IdleTimes, assess_node
+from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import (
     BLIND_SECONDS,
     IdleCourse,
@@ -16,8 +18,10 @@ from service.domain.idle.course import (
     idle_at,
 )
 from service.domain.idle.policy import SHIPPED, Action, AppliedRule, Rule, Waste, with_waste
-from service.domain.idle.proof import Blocker, IdleVerdict
-from service.domain.idle.signals.signal import Level
+from service.domain.idle.proof import Blocker, IdleVerdict, MetricFamily, Signals
+from service.domain.idle.signals.signal import COUNTED, MONITORED, Kind, Level, SignalTrack
+from service.domain.nodes.keep import Keep
+from tests import factories
 
 T, DELAY, AFTER, GRACE = 1_000_000, 240, 3_600, 900
 START = IdleCourse("n", 1, State.ACTIVE, T - 100)
@@ -264,3 +268,23 @@ def test_a_keep_that_ends_before_signals_come_back_has_made_the_notice_void():
     kept = move(lost.course, UNKNOWN, T + 120, is_kept=True)
     back = move(kept.course, quiet(T - 2 * AFTER), T + 3 * GRACE)
     assert (back.tell, back.is_due) == (Notice.IDLE, False)
+
+
+@pytest.mark.parametrize(
+    ("kept_until", "state"),
+    [(T, State.CANDIDATE), (T - 299, State.CANDIDATE), (T - 300, State.NOTIFIED)],
+)
+def test_a_keep_that_came_and_went_after_the_notice_cancels_it(kept_until, state):
+    """Nobody looked meanwhile. A keep that was over at the notice changes nothing."""
+    node = factories.node(attempt=1, state_since=T - 20_000, up_since=T - 20_000)
+    at_rest = {
+        (0, kind): SignalTrack(
+            T, 1e6 if kind is Kind.TENSORCORE_IDLE else 0.0, Level.QUIET, ((T - 15_000, T),)
+        )
+        for kind in COUNTED
+    }
+    told = WatchedNode(notified(T - 300, node_id=node.id), "lab")
+    subject = IdleSubject(node, policy(), told, Signals(at_rest), Keep(kept_until, "a demo"))
+    families = dict.fromkeys(MONITORED, MetricFamily.PRESENT)
+    moved = assess_node(subject, families, T, IdleTimes(warmup=600, telemetry=DELAY)).moved
+    assert (moved.course.state, moved.course.told is None) == (state, state is State.CANDIDATE)

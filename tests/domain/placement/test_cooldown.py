@@ -18,6 +18,7 @@ from service.domain.placement.cooldown import (
     SHORTAGE_DELAYS,
     TROUBLE_DELAYS,
     Cooldown,
+    cooldowns_with_quota,
     find_cooldowns,
 )
 from tests.hands import NOON
@@ -253,6 +254,13 @@ def test_an_attempt_that_was_under_way_before_is_no_probe():
 def test_the_longest_of_several_reasons_counts():
     history = [ran_out(0, 10), tried(0, Outcome.DENIED, 10), tried(0, Outcome.QUOTA, 10)]
     assert until(history, 10) == 10 + DENIED_SECONDS
+
+
+@pytest.mark.parametrize(("barred_until", "longest"), [(60, 70), (70, 70), (80, 80)])
+def test_of_a_failure_and_a_small_quota_the_one_counts_that_ends_later(barred_until, longest):
+    barred = Cooldown(NOON + barred_until, NOON, HERE.zone, Outcome.QUOTA)
+    found = cooldowns_with_quota([HERE, ELSEWHERE], [ran_out(0, 10)], NOON + 10, {HERE: barred})
+    assert {key: rest.until for key, rest in found.items()} == {HERE: NOON + longest}
 
 
 def test_a_clock_that_is_ahead_makes_nobody_wait_longer():

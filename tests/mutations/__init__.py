@@ -1,0 +1,1 @@
+"""Small mistakes in the service, each of which the nearest unit tests must notice."""
