@@ -29,6 +29,8 @@ class JobHouse:
         self.log = FakeLogs()
         self.lab = Lab(units, clock, (factories.PROJECT,), self.log)
         self._says: dict[Worker, dict[str, Any]] = {}
+        self.in_front: Worker | None = None
+        """The worker of the job that is first in line."""
 
     def pass_(self, seconds: int) -> None:
         """Time passes; the workers whose containers run say so each minute."""
@@ -147,7 +149,8 @@ class JobHouse:
         node = self.jobs.up(name="shared", team="language")
         first = self.jobs.submit(node=node.id, run_name="eval-1", owner="lin")
         self.pass_(20)
-        self.start(Worker(self.jobs.cloud, node))
+        self.in_front = Worker(self.jobs.cloud, node)
+        self.start(self.in_front)
         second = self.jobs.submit(node=node.id, run_name="eval-2", owner="lin")
         self.pass_(30)
         return node, first, second

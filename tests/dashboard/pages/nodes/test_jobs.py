@@ -264,6 +264,20 @@ def test_a_job_without_a_node_shows_neither_signals_nor_connection(
         assert "nodes connect" not in shown
 
 
+def test_a_job_that_has_left_its_node_no_longer_shows_it(
+    house: JobHouse, browser: TestClient
+) -> None:
+    _, first, _ = house.in_line()
+    assert "Signals of node" not in text_of(browser.get(f"/jobs/{first.id}")), "nothing is known"
+    assert "nodes connect shared" in text_of(browser.get(f"/jobs/{first.id}"))
+    assert house.in_front is not None
+    house.exit(house.in_front, 0)
+    house.pass_(70)
+    page = text_of(browser.get(f"/jobs/{first.id}"))
+    assert "SUCCEEDED" in page
+    assert "nodes connect" not in page
+
+
 def test_what_was_asked_is_there_word_by_word(house: JobHouse, browser: TestClient) -> None:
     job = house.jobs.submit(
         command=("python", "-m", "train"), args=("--lr", "3e-4 "), env={"BATCH": "1024"}
