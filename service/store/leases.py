@@ -17,7 +17,6 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
-    text,
     true,
     update,
 )
@@ -53,20 +52,23 @@ key, so another daemon takes over only after everything begun under the lease is
 renewal changes no key, and waits for no writer."""
 
 LONGEST_PAUSE = "10s"
-"""PostgreSQL ends a transaction under a lease in which no statement comes for this long. A daemon
-that hangs within a transaction would keep the lease for as long as it hangs. SQLite cannot do
-that: there, a hanging writer keeps all others from writing."""
+"""PostgreSQL ends a transaction that locks a lease and in which no statement comes for this long. A
+daemon that hangs within one would keep the lease for as long as it hangs. SQLite cannot do that:
+there, a hanging writer keeps all others from writing."""
 
-_HELD_ON = {
-    "sqlite": _HELD,
-    "postgresql": _HELD.add_columns(
-        func.set_config("idle_in_transaction_session_timeout", bindparam("pause"), true())
+_LIMIT: dict[str, tuple[ColumnElement[str], ...]] = {
+    "sqlite": (),
+    "postgresql": (
+        func.set_config("idle_in_transaction_session_timeout", bindparam("pause"), true()),
     ),
 }
-"""The same statement sets the limit for this transaction, so that it costs no round trip."""
+"""A further column of each statement that locks a lease. It sets the limit for this transaction, so
+that it costs no round trip."""
+
+_HELD_ON = {dialect: _HELD.add_columns(*limit) for dialect, limit in _LIMIT.items()}
 
 
-_SHORT_WAIT = text("SET LOCAL lock_timeout = '1s'")
+_SHORT_WAIT = select(func.set_config("lock_timeout", "1s", true()), *_LIMIT["postgresql"])
 """A daemon that takes over a lease waits only briefly for the writers of the previous daemon, and
 tries again: it has other leases to renew meanwhile."""
 
@@ -118,7 +120,7 @@ _RENEW: dict[str, Executable] = {
     dialect: update(leases)
     .where((leases.c.project == bindparam("of")) & (leases.c.holder == bindparam("taker")))
     .values(_renewed_values(dialect))
-    .returning(leases.c.epoch)
+    .returning(leases.c.epoch, *_LIMIT[dialect])
     for dialect in _NOW
 }
 """Renews a lease; returns its epoch, and no row if another daemon holds it."""
@@ -139,6 +141,7 @@ class Leases:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._now = _NOW[connection.dialect.name]
+        self._limit = {"pause": LONGEST_PAUSE} if _LIMIT[connection.dialect.name] else {}
 
     def take(self, project: str, holder: str, ttl: int, looked_at: int = 0) -> Lease | None:
         """The lease, taken or renewed for `ttl` seconds; None while another daemon holds it.
@@ -152,7 +155,7 @@ class Leases:
         if (
             self._connection.dialect.name == "postgresql"
         ):  # transactions under the old lease may be slow
-            self._connection.execute(_SHORT_WAIT)
+            self._connection.execute(_SHORT_WAIT, self._limit)
         wanted = {"of": project, "taker": holder, "ttl": ttl, "looked": looked_at}
         statement = _TAKE[self._connection.dialect.name]
         epoch = self._connection.execute(statement, wanted).scalar_one_or_none()
@@ -162,7 +165,7 @@ class Leases:
         """The lease for `ttl` more seconds; None if another daemon holds it."""
         wanted = {"of": project, "taker": holder, "ttl": ttl, "looked": looked_at}
         statement = _RENEW[self._connection.dialect.name]
-        epoch = self._connection.execute(statement, wanted).scalar_one_or_none()
+        epoch = self._connection.execute(statement, wanted | self._limit).scalar_one_or_none()
         return None if epoch is None else Lease(project, holder, epoch)
 
     def list_free(self, projects: Sequence[str]) -> Sequence[str]:
@@ -180,9 +183,8 @@ class Leases:
             "project": lease.project,
             "holder": lease.holder,
             "epoch": lease.epoch,
+            **self._limit,
         }
-        if self._connection.dialect.name == "postgresql":
-            wanted["pause"] = LONGEST_PAUSE
         statement = _HELD_ON[self._connection.dialect.name]
         if self._connection.execute(statement, wanted).first() is None:
             raise LeaseLost(f"another daemon acts for project {lease.project} now")

@@ -219,6 +219,25 @@ def test_who_hangs_within_a_transaction_keeps_no_lease(on_postgres, monkeypatch)
         assert unit.leases.list_unheard("lab") == ["lab"], "nothing of it is written"
 
 
+@pytest.mark.parametrize("holder", ["one", "two"])
+def test_who_hangs_while_it_renews_or_takes_a_lease_does_not_keep_it(
+    on_postgres, monkeypatch, holder
+):
+    """As above, but between the write of the lease and its commit, which nobody holds yet."""
+    monkeypatch.setattr(store, "LONGEST_PAUSE", "500ms")
+    lease = take(on_postgres, "one", OVER)
+
+    def hang():
+        with on_postgres() as unit:
+            assert unit.leases.take("lab", holder, 60) is not None
+            time.sleep(1.5)
+            assert take(on_postgres, "three").epoch == lease.epoch + 1
+            unit.leases.list_free(["lab"])
+
+    with pytest.raises(StoreUnavailable, match="paused for too long"):
+        hang()
+
+
 def test_a_lease_is_held_until_the_last_second_that_it_was_given_is_over(units):
     """The database counts whole seconds, and its holder parts of them: were the last second not
     waited for, two would hold the lease for a part of it."""
