@@ -360,9 +360,9 @@ def _describe_lacking(name: str, worker: int, share: int, holder: str) -> str:
     """What is lacking of a signal that is quiet for `share` percent of the time."""
     why = f"; {holder}" if holder else ""
     if not share:
-        return f"nothing shows that the {name} of worker {worker} is quiet{why}"
+        return f"nothing shows that the {name_signal(name)} of worker {worker} is quiet{why}"
     return (
-        f"the {name} of worker {worker} is known to be quiet for {share} % of the time;"
+        f"the {name_signal(name)} of worker {worker} is known to be quiet for {share} % of the time;"
         f" {COVERAGE_PERCENT} % is needed{why}"
     )
 

@@ -24,7 +24,7 @@ from service.domain.idle.proof import MetricFamily
 from service.domain.idle.rails import Rail
 from service.domain.idle.readings import families_of
 from service.domain.idle.signals.heartbeat import Heartbeat
-from service.domain.idle.signals.signal import Kind
+from service.domain.idle.signals.signal import Kind, name_signal
 from service.domain.nodes.node import Asked, IdlePolicy, NodeState
 from service.domain.notifications.notification import About, Channel
 from service.store.cleanups import Cleanups
@@ -82,7 +82,7 @@ def test_a_signal_that_stops_freezes_the_course(lab, lost):
     lab.minute(ENOUGH)
     assert lab.node(idle).asked == "present"
     assert lab.course(idle).course.state == "UNKNOWN"
-    assert lost in lab.course(idle).verdict.reason
+    assert name_signal(lost) in lab.course(idle).verdict.reason
 
 
 @pytest.mark.deep

@@ -244,7 +244,7 @@ def test_a_missing_duty_cycle_counts_only_where_the_worker_tells_who_holds_its_d
 def test_the_host_has_to_be_seen_as_well(kind):
     found = verdict(at_rest(without=[(0, kind)]))
     assert found.level is Level.UNKNOWN
-    assert f"the {kind} of worker 0 is" in found.lacking[0]
+    assert f"the {name_signal(kind)} of worker 0 is" in found.lacking[0]
 
 
 def test_a_missing_worker_is_unknown():
