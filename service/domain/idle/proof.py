@@ -362,8 +362,8 @@ def _describe_lacking(name: str, worker: int, share: int, holder: str) -> str:
     if not share:
         return f"nothing shows that the {name_signal(name)} of worker {worker} is quiet{why}"
     return (
-        f"the {name_signal(name)} of worker {worker} is known to be quiet for {share} % of the time;"
-        f" {COVERAGE_PERCENT} % is needed{why}"
+        f"the {name_signal(name)} of worker {worker} is known to be quiet for {share} % of the"
+        f" time; {COVERAGE_PERCENT} % is needed{why}"
     )
 
 
