@@ -25,7 +25,7 @@ from service.domain.jobs import next as next_step
 from service.domain.jobs.next import AttemptDecision, AttemptStep
 from service.domain.metering.meter import Usage
 from service.domain.notifications.notification import Notification
-from service.store import jobs, leases, tables, usage
+from service.store import jobs, tables, usage
 from service.store.costs import Costs
 from service.store.links import Links
 from service.store.nodes import Nodes
@@ -93,7 +93,7 @@ def a_renewal_waits_for_writers() -> Any:
         .where(table.c.epoch == bindparam("epoch"))
         .with_for_update(read=True)
     )
-    return patch.object(leases, "_HELD", held)
+    return patch.dict("service.store.leases._HELD_ON", {"postgresql": held})
 
 
 def a_lease_is_not_held_until_the_commit() -> Any:
@@ -105,7 +105,7 @@ def a_lease_is_not_held_until_the_commit() -> Any:
         .where(table.c.holder == bindparam("holder"))
         .where(table.c.epoch == bindparam("epoch"))
     )
-    return patch.object(leases, "_HELD", looked_at)
+    return patch.dict("service.store.leases._HELD_ON", {"postgresql": looked_at})
 
 
 def a_job_is_saved_over_anything() -> Any:
