@@ -29,7 +29,7 @@ FOUND_BY = {
     "a_newer_mark_is_overwritten": 40,
     "locks_are_taken_in_another_order": 31,
     "a_renewal_waits_for_writers": 0,
-    "a_lease_is_not_held_until_the_commit": 3,
+    "a_lease_is_not_held_until_the_commit": 17,
     "a_job_is_saved_over_anything": 6,
     "a_link_is_used_without_a_guard": 12,
     "a_plan_is_not_checked_again": 0,
