@@ -260,4 +260,6 @@ class Leases:
             update(leases)
             .where(leases.c.project == lease.project, leases.c.holder == lease.holder)
             .values(expires_at=self._now - 1)
+            .returning(leases.c.epoch, *_LIMIT[self._connection.dialect.name]),
+            self._limit,
         )

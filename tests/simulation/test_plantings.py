@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from service.store import leases
 from tests.interleaving import planted as interleaving
 from tests.simulation import planted as fleet
 from tests.simulation.cleanup import planted as cleanup
@@ -26,6 +31,51 @@ ALL: Mapping[str, Callable[[], Any]] = {
     }.items()
     for name, plant in bugs.items()
 }
+
+
+def _names_read_at_run_time(module: ModuleType) -> set[str]:
+    """The names that functions of a module read when they are called."""
+    tree = ast.parse(inspect.getsource(module))
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda))
+    return {
+        node.id
+        for function in functions
+        for statement in (function.body if isinstance(function.body, list) else [function.body])
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name)
+    }
+
+
+def _constants_planted_in_vain(plant: Callable[[], Any]) -> list[str]:
+    """The constants of modules that a planting replaces and that nothing reads any more when the
+    service runs."""
+    seen: list[tuple[Any, str]] = []
+    enter = mock._patch.__enter__
+
+    def noting(patcher: Any) -> Any:
+        seen.append((patcher.getter(), patcher.attribute))
+        return enter(patcher)
+
+    with mock.patch.object(mock._patch, "__enter__", noting), plant():
+        pass
+    return [
+        f"{target.__name__}.{name}"
+        for target, name in seen
+        if isinstance(target, ModuleType)
+        and target.__name__.startswith("service.")
+        and name.lstrip("_").isupper()
+        and name not in _names_read_at_run_time(target)
+    ]
+
+
+@pytest.mark.parametrize("bug", ALL)
+def test_what_a_bug_replaces_is_read_when_the_service_runs(bug):
+    assert _constants_planted_in_vain(ALL[bug]) == []
+
+
+def test_a_bug_that_replaces_what_nothing_reads_is_seen():
+    held = mock.patch.object(leases, "_HELD", None)
+    assert _constants_planted_in_vain(lambda: held) == ["service.store.leases._HELD"]
 
 
 @pytest.mark.parametrize("bug", ALL)

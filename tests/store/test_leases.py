@@ -238,6 +238,21 @@ def test_who_hangs_while_it_renews_or_takes_a_lease_does_not_keep_it(
         hang()
 
 
+def test_who_hangs_while_it_gives_a_lease_back_does_not_keep_it(on_postgres, monkeypatch):
+    monkeypatch.setattr(store, "LONGEST_PAUSE", "500ms")
+    lease = take(on_postgres, "one", OVER)
+
+    def hang():
+        with on_postgres() as unit:
+            unit.leases.release(lease)
+            time.sleep(1.5)
+            assert take(on_postgres, "two").epoch == lease.epoch + 1
+            unit.leases.list_free(["lab"])
+
+    with pytest.raises(StoreUnavailable, match="paused for too long"):
+        hang()
+
+
 def test_a_lease_is_held_until_the_last_second_that_it_was_given_is_over(units):
     """The database counts whole seconds, and its holder parts of them: were the last second not
     waited for, two would hold the lease for a part of it."""
