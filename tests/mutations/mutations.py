@@ -379,21 +379,21 @@ _DAEMON = (
         "daemon/first_looks.py",
         "if now - self._since.setdefault(lease, now) < self._seconds:",
         "if now - self._since.get(lease, now) < self._seconds:",
-        ("controllers/test_daemon.py",),
+        ("daemon/test_daemon.py",),
     ),
     Mutation(
         "the-seconds-of-a-lease-begin-with-the-answer-of-the-database",
         "daemon/leaseholder.py",
         "self._set_lease(project, lease, started + LEASE_SECONDS)",
         "self._set_lease(project, lease, self._clock.monotonic() + LEASE_SECONDS)",
-        ("controllers/test_daemon.py",),
+        ("daemon/test_daemon.py",),
     ),
     Mutation(
         "a-turn-of-an-earlier-lease-runs-under-the-present-one",
         "daemon/daemon.py",
         "if lease not in self._leases.list_held():",
         "if lease.project not in {held.project for held in self._leases.list_held()}:",
-        ("controllers/test_daemon.py",),
+        ("daemon/test_daemon.py",),
     ),
 )
 

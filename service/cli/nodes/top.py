@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_text
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -31,6 +31,7 @@ from service.cli.terminal.formatting import (
     format_usd,
 )
 from service.cli.terminal.live import keep_printing
+from service.cli.terminal.printing import current_printing, print_as
 from service.cli.terminal.render import (
     Cell,
     is_terminal,
@@ -38,6 +39,7 @@ from service.cli.terminal.render import (
     print_paragraphs,
     print_table,
 )
+from service.cli.terminal.sorting import sort_documents
 from service.domain.clock import parse_rfc3339, wall_clock
 
 View = Mapping[str, Any]
@@ -83,20 +85,29 @@ def top(
         typer.Option(metavar="SECONDS", min=1, max=3_600, help="Time between two updates."),
     ] = UPDATE_SECONDS,
     once: Annotated[bool, typer.Option("--once", help="Print once, on a terminal too.")] = False,
+    sort_by: Annotated[
+        str,
+        typer.Option(metavar="COLUMN", help="Sort the shown nodes; -COLUMN for the reverse order."),
+    ] = "",
     json: options.Json = False,
 ) -> None:
     """Show the nodes that cost most now, live on a terminal."""
     with open_client() as client:
         if json:
             found = _read_top(client, number)
-            parts = zip(found.nodes, found.idleness, found.ends, strict=True)
-            nodes = [{"node": node, "idle": idle, "ends": ends} for node, idle, ends in parts]
+            parts = {
+                node["id"]: {"node": node, "idle": idle, "ends": ends}
+                for node, idle, ends in zip(found.nodes, found.idleness, found.ends, strict=True)
+            }
+            nodes = [parts[node["id"]] for node in sort_documents(found.nodes, sort_by)]
             document = {"nodes": nodes, "others": len(found.others), "fleet": found.fleet}
             typer.echo(json_text.dumps(document, ensure_ascii=False))
-        elif once or not is_terminal(sys.stdout):
-            print_top(_read_top(client, number))
-        else:
-            keep_printing(lambda: print_top(_read_top(client, number)), every)
+            return
+        with print_as(replace(current_printing(), sort_by=sort_by)):
+            if once or not is_terminal(sys.stdout):
+                print_top(_read_top(client, number))
+            else:
+                keep_printing(lambda: print_top(_read_top(client, number)), every)
 
 
 def _read_top(client: Client, number: int) -> TopNodes:

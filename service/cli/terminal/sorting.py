@@ -15,6 +15,9 @@ _BLANK = frozenset({"", "-", "unpriced", "not known"})
 """Cells without a value. They come last in both orders."""
 
 _NUMBER = re.compile(r"(?:[<>]=?)?(-?)\$?(\d[\d,]*(?:\.\d+)?)(?: ?%| .*)?")
+_NOW = frozenset({"now", "failing"})
+"""Cells of a time until something ends that has passed. They come before every age."""
+
 _AGE = re.compile(r"(?:in )?((?:\d{1,9}[smhd])+)(?: ago)?")
 
 Row = TypeVar("Row")
@@ -77,5 +80,7 @@ def _read_number(text: str) -> Decimal | None:
 
 
 def _read_age(text: str) -> Decimal | None:
+    if text.strip() in _NOW:
+        return Decimal(-1)
     match = _AGE.fullmatch(text.strip())
     return None if match is None else Decimal(parse_seconds(match[1]))

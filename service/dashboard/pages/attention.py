@@ -118,11 +118,24 @@ def describe_waste(report: WasteReport) -> WasteFigure:
             )
             for kind, total in kinds
         ),
-        unknown=f"{format_count(unknown.number, 'node')} with unknown activity"
+        unknown=f"+ {format_count(unknown.number, 'node')} with unknown activity"
         f" {describe_rate(unknown)}"
         if unknown.number
         else "",
     )
+
+
+def describe_orphans(report: WasteReport) -> str:
+    """What the orphans cost, which the sum of the known nodes does not include; empty if they cost
+    nothing."""
+    orphans = report.by_kind.get(WasteKind.ORPHAN, WasteSum())
+    if not orphans.hourly and not orphans.unpriced:
+        return ""
+    count = format_count(orphans.number, "orphan")
+    if orphans.known_hourly is None:
+        return f"{count}, at an unknown price"
+    unpriced = f", {orphans.unpriced} at an unknown price" if orphans.unpriced else ""
+    return f"{count}: {format_money(orphans.known_hourly)}/h more{unpriced}"
 
 
 def describe_rate(total: WasteSum) -> str:

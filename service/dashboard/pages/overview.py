@@ -28,6 +28,7 @@ from service.dashboard.pages.attention import (
     AgendaLists,
     WasteFigure,
     build_agenda_lists,
+    describe_orphans,
     describe_waste,
 )
 from service.dashboard.pages.costs.budget_lines import BudgetLine, list_budget_lines
@@ -115,6 +116,7 @@ class OverviewFigures:
     burn: str
     running: str
     coming: str
+    orphans: str
     spark: Sparkline
     month: str
     month_as_of: Moment
@@ -188,6 +190,7 @@ def build_overview(services: Services, view: OverviewQuery) -> Overview:
             burn=format_money(fleet.burn),
             running=_describe_running(fleet),
             coming=_describe_coming(fleet.coming),
+            orphans=describe_orphans(waste),
             spark=_draw_sparkline(day),
             month=format_money(month.total),
             month_as_of=to_moment(month.as_of),

@@ -110,6 +110,33 @@ def test_a_script_reads_the_same(busy):
     assert (found["others"], found["fleet"]) == (1, FLEET)
 
 
+@pytest.mark.parametrize(
+    ("sort_by", "order"),
+    [
+        ("", ["big", "trainer", "odd"]),
+        ("name", ["big", "odd", "trainer"]),
+        ("-name", ["trainer", "odd", "big"]),
+        ("deletes-in", ["odd", "big", "trainer"]),
+        ("-deletes-in", ["trainer", "big", "odd"]),
+    ],
+)
+def test_the_nodes_come_in_the_order_of_a_column(busy, sort_by, order):
+    rows = steward("nodes", "top", "--sort-by", sort_by).stdout.splitlines()[-3:]
+    assert [row.split()[0] for row in rows] == order
+
+
+def test_a_script_gets_the_order_of_a_field(busy):
+    found = json.loads(steward("nodes", "top", "--json", "--sort-by", "-name").stdout)
+    assert [node["node"]["name"] for node in found["nodes"]] == ["trainer", "odd", "big"]
+    assert [node["idle"]["state"] for node in found["nodes"]] == ["ACTIVE", "CANDIDATE", "NOTIFIED"]
+
+
+def test_an_unknown_column_is_refused_with_the_names_of_the_others(busy):
+    refused = steward("nodes", "top", "--sort-by", "colour")
+    assert refused.exit_code == 2
+    assert "deletes-in" in refused.output
+
+
 def test_no_nodes_are_a_sum_all_the_same(api):
     api.when("GET", "/v1/nodes", page())
     api.when("GET", "/v1/fleet", {**FLEET, "unused_reservations_hourly_cost": "0.000000000"})

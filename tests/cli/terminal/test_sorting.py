@@ -14,6 +14,7 @@ COLUMNS = {
     "FROM (UTC)": ["2026-11-05 12:00:00", "2026-11-04 12:00:00", "-", "2025-12-31 00:00:00"],
     "LEFT": ["<=$9.00", "$80.00", "-", "$9.50"],
     "": ["9%", "100%", "11 %", "-"],
+    "ENDS": ["12m", "failing", "-", "now"],
     "SIZE": ["2x4", "10x10", "1x1", "8"],
 }
 ROWS = ("b", "C", "a", "d")
@@ -31,6 +32,7 @@ ROWS = ("b", "C", "a", "d")
         ("-from", "bCda"),
         ("LEFT", "bdCa"),
         ("size", "Cabd"),
+        ("ends", "Cdba"),
     ],
 )
 def test_rows_are_in_the_order_of_what_the_column_shows(sort_by, order):

@@ -6,7 +6,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.application.costs.costs import CostQuestion
-from service.dashboard.pages.attention import WastePart, build_agenda_lists, describe_waste
+from service.dashboard.pages.attention import (
+    WastePart,
+    build_agenda_lists,
+    describe_orphans,
+    describe_waste,
+)
 from service.dashboard.pages.costs.spend_chart import format_shares
 from service.dashboard.pages.costs.spenders import describe_change
 from service.domain.attention.agenda import AgendaEntry, AgendaKind, build_agenda
@@ -39,14 +44,29 @@ def test_waste_names_its_kinds_by_cost_and_what_is_unknown_apart():
         WastePart("1 crash loop $2.00/h", "/cleanup"),
         WastePart("2 idle nodes $1.50/h and 1 without a price", "/cleanup"),
     )
-    assert shown.unknown == "2 nodes with unknown activity $3.00/h"
+    assert shown.unknown == "+ 2 nodes with unknown activity $3.00/h"
 
 
 def test_waste_of_an_unknown_price_is_said_so():
     sources = [WasteSource(WasteKind.IDLE, "a", None)]
     shown = describe_waste(build_waste_report(NOON, sources, {}, WasteSum(1, 0, 1)))
     assert shown.parts == (WastePart("1 idle node at an unknown price", "/cleanup"),)
-    assert shown.unknown == "1 node with unknown activity at an unknown price"
+    assert shown.unknown == "+ 1 node with unknown activity at an unknown price"
+
+
+@pytest.mark.parametrize(
+    ("orphans", "said"),
+    [
+        (WasteSum(), ""),
+        (WasteSum(2), ""),
+        (WasteSum(1, 4_800_000_000), "1 orphan: $4.80/h more"),
+        (WasteSum(3, 9 * 10**9, 1), "3 orphans: $9.00/h more, 1 at an unknown price"),
+        (WasteSum(2, 0, 2), "2 orphans, at an unknown price"),
+    ],
+)
+def test_orphans_are_waste_beside_the_burn_and_said_to_be(orphans, said):
+    report = build_waste_report(NOON, [], {WasteKind.ORPHAN: orphans}, WasteSum())
+    assert describe_orphans(report) == said
 
 
 def test_each_line_leads_to_its_page_and_says_when():

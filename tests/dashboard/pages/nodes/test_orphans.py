@@ -45,6 +45,9 @@ def test_the_first_page_says_how_many_there_are_and_what_they_cost(
     assert "Waste now $19.20 /h 3 orphans $19.20/h and 1 without a price" in said
     assert "Orphans $19.20/h · Adopt or delete 3 resources are in the cloud and in no" in said
     assert '<a href="/orphans">Orphans</a>' in page.text
+    burn = '<a href="/orphans">3 orphans: $19.20/h more, 1 at an unknown price</a>'
+    assert page.text.index("Burning now") < page.text.index(burn)
+    assert page.text.index(burn) < page.text.index("Month to date")
 
 
 def test_what_costs_nothing_is_not_said_to_burn(lab: Lab, browser: TestClient) -> None:
