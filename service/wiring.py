@@ -56,18 +56,18 @@ from service.cloud.rate_limit import Pace, ReadPace, ReportPace
 from service.cloud.registry import OciRegistry
 from service.controllers.base import Controller
 from service.controllers.budgets.budgets import BudgetController
-from service.controllers.budgets.forecasts import ForecastsController
-from service.controllers.budgets.notifications import DeliveryController
+from service.controllers.budgets.forecast import ForecastsController
 from service.controllers.idle.idle import IdleController, IdleSettings
-from service.controllers.idle.reports import ReportReader
-from service.controllers.idle.telemetry import Start, TelemetryReader, on_a_thread
+from service.controllers.idle.readings import Start, TelemetryReader, on_a_thread
+from service.controllers.idle.report_reads import ReportReader
 from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
 from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
-from service.controllers.lifecycle.steps import Steps
+from service.controllers.lifecycle.step import Steps
 from service.controllers.metering import MeteringController
+from service.controllers.notifications import NotificationController
 from service.controllers.orphans.orphans import OrphanController
 from service.controllers.prices import PricesController
 from service.daemon.daemon import Daemon
@@ -398,7 +398,7 @@ def build_controllers(
     books = base.units, base.prices, base.clock
     costs = CostService(*books)
     forecaster = ForecastService(*books, costs)
-    delivery = DeliveryController(base.units, build_messengers(settings), base.clock)
+    delivery = NotificationController(base.units, build_messengers(settings), base.clock)
     requests = NodeRequests(*books, settings.projects, idle_mode(settings).times.least_idle)
     jobs = JobsController(
         base.units, cloud.tpus, cloud.registry, requests, base.clock, settings.lifecycle_seconds

@@ -68,7 +68,7 @@ def ran(units: Units, start: int, end: int, **changes: Any) -> Node:
     with units() as unit:
         unit.nodes.add(node)
         usage = unit.usage.save(usage)
-        unit.beliefs.add(usage, start)
+        unit.usage_versions.add(usage, start)
     return node
 
 

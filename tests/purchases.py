@@ -33,7 +33,7 @@ def ran_reserved(units: Units, start: int, end: int | None = None, **changes: An
     with units() as unit:
         unit.nodes.add(node)
         usage = unit.usage.save(usage)
-        unit.beliefs.add(usage, start)
+        unit.usage_versions.add(usage, start)
     return node
 
 

@@ -12,7 +12,7 @@ down_revision = None
 
 ADDED_TO: Mapping[str, str] = {
     "attributions": "rowid = NEW.rowid OR (node_id = NEW.node_id AND since = NEW.since)",
-    "beliefs": "rowid = NEW.rowid",
+    "usage_versions": "rowid = NEW.rowid",
     "discounts": "rowid = NEW.rowid OR number = NEW.number",
     "events": "rowid = NEW.rowid",
     "ledger": "rowid = NEW.rowid OR key = NEW.key",
@@ -310,10 +310,10 @@ def _make_tables() -> None:
     )
     op.create_index("ix_forecasts_day", "forecasts", ["day"], unique=False)
     op.create_table(
-        "hearings",
+        "log_releases",
         sa.Column("project", sa.Text(), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("project", name=op.f("pk_hearings")),
+        sa.PrimaryKeyConstraint("project", name=op.f("pk_log_releases")),
     )
     op.create_table(
         "idempotency_keys",
@@ -716,7 +716,7 @@ def _make_tables() -> None:
         sa.PrimaryKeyConstraint("budget_id", "kind", name=op.f("pk_alerts")),
     )
     op.create_table(
-        "beliefs",
+        "usage_versions",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("usage_id", sa.Text(), nullable=False),
         sa.Column("start_at", sa.BigInteger(), nullable=False),
@@ -727,10 +727,14 @@ def _make_tables() -> None:
         sa.Column("end_evidence", sa.Text(), nullable=True),
         sa.Column("free", sa.Text(), nullable=False),
         sa.Column("recorded_at", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["usage_id"], ["usage.id"], name=op.f("fk_beliefs_usage_id")),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_beliefs")),
+        sa.ForeignKeyConstraint(
+            ["usage_id"], ["usage.id"], name=op.f("fk_usage_versions_usage_id")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_usage_versions")),
     )
-    op.create_index(op.f("ix_beliefs_usage_id_id"), "beliefs", ["usage_id", "id"], unique=False)
+    op.create_index(
+        op.f("ix_usage_versions_usage_id_id"), "usage_versions", ["usage_id", "id"], unique=False
+    )
     op.create_table(
         "bill_lines",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),

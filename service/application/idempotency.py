@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from service.application.retries import iter_tries
+from service.application.retries import retry_stale
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, Rejected, StaleVersion
 from service.domain.idempotency import RequestKey
@@ -32,18 +32,20 @@ def write_once(
     need not. Raises Rejected if the key came with another body before, and whatever `write` raises;
     a refusal because the same request was written meanwhile is answered from its key.
     """
-    for _ in iter_tries():
+
+    def try_to_write() -> tuple[str, bool]:
         try:
             with (opened or units)() as unit:
                 return _write_in_unit(unit, scope, key, clock, write)
         except StaleVersion:
-            continue
+            raise
         except (Conflict, Rejected):
             known = None if key is None else find_result(units, scope, key)
             if known is None:
                 raise
             return known, False
-    raise Conflict("the same name or key is being written by others; retry")
+
+    return retry_stale(try_to_write, "the same name or key is being written by others; retry")
 
 
 def _write_in_unit(

@@ -86,7 +86,7 @@ class OrphanService:
         with self._units.reading() as unit:
             seen = self._with_prices(unit, unit.orphans.list_present(projects))
         wanted = [orphan for orphan in seen if kind in (None, orphan.orphan.kind)]
-        return sorted(wanted, key=lambda one: (-(one.hourly or 0), one.orphan.shown.path))
+        return sorted(wanted, key=lambda found: (-(found.hourly or 0), found.orphan.shown.path))
 
     def get(self, orphan_id: str) -> SeenOrphan:
         """One orphan, also one that is gone. Raises NotFound."""

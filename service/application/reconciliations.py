@@ -268,7 +268,7 @@ class ReconciliationService:
         """The bill with the hours of its rows, and with the rows that are set apart."""
         with self._units.reading() as unit:
             start, end = unit.bills.find_hour_range(bill.id) or (None, None)
-            entries, nanos = unit.witnesses.sum_machines(self._projects, start or 0, end or 0)
+            entries, nanos = unit.bill_matches.sum_machines(self._projects, start or 0, end or 0)
             apart = unit.bills.sum_apart(bill.id)
         newest = bill.counts.newest
         counts = replace(
@@ -318,18 +318,18 @@ class ReconciliationService:
         start, end = counts.start or 0, counts.end or 0
         rules = Rules(counts.newest or end, bill.tolerance)
         with self._units.reading() as unit:
-            strangers = unit.witnesses.find_orphan_sights(self._projects)
+            strangers = unit.bill_matches.find_orphan_sights(self._projects)
             bought = unit.reservations.list_all()
             rows = dict(unit.bills.count_rows_by_hour(bill.id))
             counter = _make_counter(unit, bill.id)
-            for hour, number in unit.witnesses.iter_charged_hours(self._projects, start, end):
+            for hour, number in unit.bill_matches.iter_charged_hours(self._projects, start, end):
                 rows[hour] = rows.get(hour, 0) + number
         for first, last in in_chunks(sorted(rows.items()), CHUNK):
             with self._units() as unit:
                 charged: Sequence[Charged] = ()
                 if first < end and last > start:
                     low, high = max(first, start), min(last, end)
-                    charged = unit.witnesses.list_charged(self._projects, low, high)
+                    charged = unit.bill_matches.list_charged(self._projects, low, high)
                 billed = _list_billed(unit, unit.bills.list_usage(bill.id, first, last))
                 sights = _find_sights(unit, billed, charged, (first, last), strangers)
                 lines = compare_hours(billed, charged, rules, sights, bought)
@@ -337,7 +337,7 @@ class ReconciliationService:
                 if counter is not None:
                     counter.add(unit.bills.list_coverable(bill.id, first, last))
         with self._units() as unit:
-            unit.bills.take_turns()
+            unit.bills.lock_until_commit()
             _check_all_joined(unit, bill)
             apart, totals = unit.bills.sum_apart(bill.id), unit.bills.sum_by_invoice(bill.id)
             found = build_invoices(compared.invoices, apart, totals)
@@ -418,12 +418,12 @@ def _report_commitments(
 ) -> tuple[BilledCommitment, ...]:
     if counter is None:
         return ()
-    return counter.list_commitments(unit.witnesses.find_nodes(counter.resources))
+    return counter.list_commitments(unit.bill_matches.find_nodes(counter.resources))
 
 
 def _list_billed(unit: Unit, staged: Sequence[StagedUsage]) -> list[Billed]:
     """The usage of the bill, with the nodes that it is of."""
-    whose = unit.witnesses.find_staged_nodes(staged)
+    whose = unit.bill_matches.find_staged_nodes(staged)
     return [
         Billed(
             project=usage.project,
@@ -459,7 +459,7 @@ def _find_sights(
     name."""
     nodes = {usage.node_id for usage in billed if usage.node_id}
     nodes |= {charge.node_id for charge in charged if not charge.is_unused}
-    sights = dict(unit.witnesses.find_node_sights(nodes, *hours))
+    sights = dict(unit.bill_matches.find_node_sights(nodes, *hours))
     for usage in billed:
         if not usage.node_id and (
             sight := strangers.get(orphan_key(usage.project, usage.resource))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from typing import TypeVar
 
 from service.domain.errors import Conflict, StaleVersion
@@ -19,18 +19,21 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.004, 0.1
 """
 
 
-def iter_tries() -> Iterator[int]:
-    """The numbers of the tries, with a pause before each but the first: less than a second in
-    total.
+def retry_stale(work: Callable[[], T], refusal: str) -> T:
+    """The result of `work`, which is repeated while others write first, with a pause before each
+    repetition: less than a second in total.
 
     Writers that read, decide and write under a version make each other retry. One of them succeeds
-    each time; without pauses the others may collide again and again.
+    each time; without pauses the others may collide again and again. Raises Conflict with the text
+    `refusal` if others are first each time.
     """
     for number in range(TRIES):
         if number:
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (number - 1))
             time.sleep(random.uniform(0, longest))  # noqa: S311 - nobody gains by guessing it
-        yield number
+        with suppress(StaleVersion):
+            return work()
+    raise Conflict(refusal)
 
 
 def run_with_retries(
@@ -46,11 +49,10 @@ def run_with_retries(
     Raises StaleVersion then, else Conflict if others are first each time; `what` names what is
     changed.
     """
-    for _ in iter_tries():
-        try:
-            with opened() as unit:
-                return work(unit)
-        except StaleVersion:
-            if once:
-                raise
-    raise Conflict(f"{what} is being changed by others at the same time; retry")
+
+    def run_once() -> T:
+        with opened() as unit:
+            return work(unit)
+
+    refusal = f"{what} is being changed by others at the same time; retry"
+    return run_once() if once else retry_stale(run_once, refusal)

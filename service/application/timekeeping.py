@@ -26,7 +26,8 @@ class Timekeeper:
         nothing to mind."""
 
     def start(self, stop: threading.Event) -> threading.Thread:
-        """Set the clock now and then every 10 seconds until `stop` is set, on a daemon thread."""
+        """Set the clock at once, and again every 10 seconds until `stop` is set, on a thread that
+        ends with the process."""
         self.set_clock()
         thread = threading.Thread(
             target=self._run_loop, args=[stop], name="timekeeper", daemon=True

@@ -47,7 +47,7 @@ class PricesController:
             return
         reading = read_skus(self._feed.list_skus())
         with self._units(lease) as unit:
-            unit.prices.take_turns()  # with people who enter prices by hand
+            unit.prices.lock_until_commit()  # with people who enter prices by hand
             found = find_changes(self._prices.get_book(unit), reading.quotes, self._clock())
             since: dict[str, int] = {}  # usage of a generation from here on is posted again
             for change in found:

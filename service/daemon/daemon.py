@@ -11,10 +11,10 @@ import structlog
 
 from service.controllers.base import Controller
 from service.controllers.inventory.inventory import InventoryController
-from service.daemon.crew import Act, TakesTurns, WorkerPool
 from service.daemon.first_looks import FirstLooks
 from service.daemon.leaseholder import LEASE_SECONDS, Leaseholder
 from service.daemon.timers import SchedulerTimers, Timers
+from service.daemon.turn_pool import Act, TakesTurns, TurnPool
 from service.domain.database_clock import AgreedClock
 from service.domain.errors import LeaseLost, StewardError
 from service.domain.lease import Lease
@@ -37,7 +37,7 @@ class Drive:
     """The threads and timers that drive a daemon; tests replace them."""
 
     timers: Timers = field(default_factory=SchedulerTimers)
-    workers: Callable[[Act], TakesTurns] = WorkerPool
+    workers: Callable[[Act], TakesTurns] = TurnPool
     first_looks: FirstLooks = field(default_factory=FirstLooks)
     holder: str = ""
     """The name of the lease holder; if empty, the host name with a random suffix."""
@@ -69,7 +69,7 @@ class Daemon:
         units = lease_units or units
         self._leases = Leaseholder(units, projects, looked_at, self._clock, drive.holder)
         self._renewed_at = self._clock.monotonic()
-        self._crew = drive.workers(self.tick)
+        self._turns = drive.workers(self.tick)
         self._deferred: dict[tuple[str, str], tuple[Controller, Lease]] = {}
         self._lock = threading.Lock()
         self._timers = drive.timers
@@ -113,15 +113,15 @@ class Daemon:
     def offer_waiting(self) -> None:
         """Offer the deferred turns again, and replace slow threads."""
         self._offer_deferred()
-        self._crew.replace_slow()
+        self._turns.replace_slow()
 
     def stop(self) -> None:
         """Stop. The leases are released first, so that another daemon acts at once. Running turns
         are abandoned after `END_SECONDS`."""
-        self._crew.stop()
-        self._crew.run_within(RELEASE_SECONDS, self._leases.release_all)
+        self._turns.stop()
+        self._turns.run_within(RELEASE_SECONDS, self._leases.release_all)
         self._timers.stop()
-        for project, controller in self._crew.wait_for_running(END_SECONDS):
+        for project, controller in self._turns.wait_for_running(END_SECONDS):
             log.info("daemon.given_up", project=project, controller=controller)
 
     def _renew_leases(self) -> None:
@@ -142,7 +142,7 @@ class Daemon:
         """Offer a turn, or defer it until the first look at its project is over."""
         looks = self._first_looks
         if looks is None or isinstance(controller, InventoryController) or looks.is_over(lease):
-            self._crew.offer_turn(controller, lease)
+            self._turns.offer_turn(controller, lease)
             return
         with self._lock:
             self._deferred[lease.project, controller.name] = controller, lease

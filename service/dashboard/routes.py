@@ -92,17 +92,18 @@ router = APIRouter(
 )
 
 
-async def _parse_question(  # waits for nothing: a plain function would cost a thread
+async def parse_question(  # waits for nothing: a plain function would cost a thread
     window: str = "",
     aggregate: Annotated[list[str] | None, Query()] = None,
     step: str = "",
     tz: str = "",
     only: Annotated[list[str] | None, Query(alias="filter")] = None,
 ) -> CostsAsked:
+    """The question of an address about the costs."""
     return parse_costs_query(window, aggregate, step, tz, only or ())
 
 
-AskedFor = Annotated[CostsAsked, Depends(_parse_question)]
+AskedFor = Annotated[CostsAsked, Depends(parse_question)]
 """The question of the address about the costs."""
 
 
@@ -127,7 +128,7 @@ def _build_routes() -> tuple[BaseRoute, ...]:
     return tuple(found.routes)
 
 
-def _asset_address(name: str) -> str:
+def asset_address(name: str) -> str:
     """The address of a static file with a digest of its content, so that a new version has a new
     address."""
     return f"/static/{name}?v={digest_file(_STATIC / name)}"
@@ -140,7 +141,7 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.globals.update(asset=_asset_address, navigation=build_navigation)
+_environment.globals.update(asset=asset_address, navigation=build_navigation)
 _environment.globals.update(
     preferences=read_preferences, menus=build_preference_menus, refresh_seconds=refresh_seconds
 )

@@ -56,7 +56,7 @@ class MailMessenger:
         self._sender = sender
         self._timeout = timeout
 
-    def send(self, one: Notification, to: Recipient, now: int) -> str | None:
+    def send(self, notification: Notification, to: Recipient, now: int) -> str | None:
         """Hand the message to the relay. Returns the refused addresses with their reasons; the
         other addresses get the message."""
         if not to.emails:
@@ -66,16 +66,16 @@ class MailMessenger:
         try:
             message["From"] = self._sender
             message["To"] = ", ".join(to.emails)
-            message["Subject"] = one.subject
+            message["Subject"] = notification.subject
             # The creation time, so that a repetition is the same message (RFC 5322, 3.6.1).
-            message["Date"] = format_datetime(datetime.fromtimestamp(one.created_at, UTC))
-            message["Message-ID"] = f"<{one.id}@tpu-steward>"
-            message["X-Steward-Delivery"] = one.id
+            message["Date"] = format_datetime(datetime.fromtimestamp(notification.created_at, UTC))
+            message["Message-ID"] = f"<{notification.id}@tpu-steward>"
+            message["X-Steward-Delivery"] = notification.id
             message["X-Steward-Timestamp"] = to_rfc3339(now)
             message["Auto-Submitted"] = "auto-generated"
         except ValueError as error:
             raise InvalidRequest(f"the message has a header that cannot be: {error}") from None
-        message.set_content(text_of(one.body))
+        message.set_content(text_of(notification.body))
 
         try:
             with self._connect_relay() as server:

@@ -11,7 +11,7 @@ from service.domain.notifications.notification import Notification
 class Messenger(Protocol):
     """Delivers messages to recipients outside the service."""
 
-    def send(self, one: Notification, to: Recipient, now: int) -> str | None:
+    def send(self, notification: Notification, to: Recipient, now: int) -> str | None:
         """Send a message to a recipient, within some seconds.
 
         Returns the addresses that were refused while others got the message; the message is not

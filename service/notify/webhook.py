@@ -23,7 +23,7 @@ class WebhookMessenger:
         self._allow_private = allow_private
         self._timeout = timeout
 
-    def send(self, one: Notification, to: Recipient, now: int) -> None:
+    def send(self, notification: Notification, to: Recipient, now: int) -> None:
         """POST the message. Only a 2xx status counts as received; a redirect does not.
 
         A message is signed if the recipient has a secret. Slack does not check signatures, because
@@ -35,12 +35,14 @@ class WebhookMessenger:
             raise InvalidRequest("the recipient has no webhook that can be sent to")
         if needs_secret and not to.secret:
             raise InvalidRequest("the webhook has no secret that signs what is sent to it")
-        body = (slack_of(one.body) if to.format is Format.SLACK else one.body).encode()
+        body = (
+            slack_of(notification.body) if to.format is Format.SLACK else notification.body
+        ).encode()
         headers = {
             "Host": parts.netloc,
             "Content-Type": "application/json",
             "User-Agent": "tpu-steward",
-            "X-Steward-Delivery": one.id,
+            "X-Steward-Delivery": notification.id,
             "X-Steward-Timestamp": str(now),
         }
         if to.secret:

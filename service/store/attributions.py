@@ -49,10 +49,10 @@ class Attributions:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, one: Attribution, now: int) -> None:
+    def add(self, attribution: Attribution, now: int) -> None:
         """Write who is charged for a node from `one.since` on."""
-        values = {name: getattr(one, name) for name in _FIELDS}
-        values |= {"labels": dumps(dict(one.labels)), "recorded_at": now}
+        values = {name: getattr(attribution, name) for name in _FIELDS}
+        values |= {"labels": dumps(dict(attribution.labels)), "recorded_at": now}
         self._connection.execute(insert(attributions).values(**values))
 
     def list_by_node(self, node_id: str) -> tuple[Attribution, ...]:

@@ -161,7 +161,7 @@ class Bills:
             self._connection.execute(delete(table).where(table.c.bill_id == bill_id))
         self._connection.execute(delete(bills).where(bills.c.id == bill_id))
 
-    def take_turns(self) -> None:
+    def lock_until_commit(self) -> None:
         """Let no other import finish before the end of this transaction. On SQLite all writers take
         turns anyway."""
         if self._connection.dialect.name == "postgresql":

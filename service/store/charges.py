@@ -151,7 +151,7 @@ class _Subjects:
 
     def _learn_resources(self, subjects: Collection[Subject]) -> None:
         rows = self._by_id(_RESOURCES, {usage_id for usage_id, _, _ in subjects})
-        bought = self._by_id(_PURCHASES, {one for _, _, one in subjects if one is not None})
+        bought = self._by_id(_PURCHASES, {id_ for _, _, id_ in subjects if id_ is not None})
         attempts: dict[str, list[Any]] = {}
         ids = sorted({row.node_id for row in rows.values()})
         for attempt in self._connection.execute(_PLACEMENTS, {"ids": ids}):

@@ -26,13 +26,13 @@ class Commitments:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, one: Commitment) -> None:
+    def add(self, commitment: Commitment) -> None:
         """Record a commitment."""
-        values = {_COLUMN.get(name, name): getattr(one, name) for name in _FIELDS}
-        values |= {"labels": dumps(dict(one.labels)), "end_at": one.end}
+        values = {_COLUMN.get(name, name): getattr(commitment, name) for name in _FIELDS}
+        values |= {"labels": dumps(dict(commitment.labels)), "end_at": commitment.end}
         self._connection.execute(insert(commitments).values(**values))
 
-    def take_turns(self) -> None:
+    def lock_until_commit(self) -> None:
         """Let no other transaction record a commitment before the end of this one: the existing
         records are read first. On SQLite all writers take turns anyway."""
         if self._connection.dialect.name == "postgresql":

@@ -83,20 +83,20 @@ class Costs:
             of_day[1] += entry.chip_seconds
             of_day[2] += entry.amount if entry.list_amount is None else entry.list_amount
         for (day, since), figures in sums.items():
-            one = whose[since]
+            attribution = whose[since]
             row = {
                 "day": day,
                 "node_id": usage.node_id,
                 "since": since,
-                "team": one.team,
-                "owner": one.owner,
-                "job": one.job,
+                "team": attribution.team,
+                "owner": attribution.owner,
+                "job": attribution.job,
                 "generation": usage.sku.generation,
                 "accelerator_type": usage.accelerator_type,
                 "model": usage.sku.model,
                 "zone": usage.zone,
                 "project": usage.project,
-                "labels": dumps(dict(one.labels)),
+                "labels": dumps(dict(attribution.labels)),
                 **dict(zip(_SUMS, figures, strict=True)),
             }
             for table, added in self._added.items():

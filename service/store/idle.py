@@ -191,8 +191,8 @@ def _stale_error() -> StaleVersion:
     return StaleVersion("the course of a node was changed by someone else just now")
 
 
-def _to_row(one: WatchedNode) -> dict[str, Any]:
-    course, signals = one.course, one.signals
+def _to_row(node: WatchedNode) -> dict[str, Any]:
+    course, signals = node.course, node.signals
     tracks = {f"{worker}:{kind}": track for (worker, kind), track in signals.tracks.items()}
     stored = _Stored(
         tracks,
@@ -204,10 +204,10 @@ def _to_row(one: WatchedNode) -> dict[str, Any]:
     )
     return {
         **{name: getattr(course, name) for name in _COURSE},
-        "project": one.project,
-        "verdict": "" if one.verdict is None else dumps(one.verdict),
-        "judged_at": one.judged_at,
-        "due_at": one.due_at,
+        "project": node.project,
+        "verdict": "" if node.verdict is None else dumps(node.verdict),
+        "judged_at": node.judged_at,
+        "due_at": node.due_at,
         "signals": dumps(stored),
     }
 

@@ -25,7 +25,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from service.domain.errors import LeaseLost
 from service.domain.lease import Lease
-from service.store.tables import hearings, leases
+from service.store.tables import leases, log_releases
 
 _PRECISELY: dict[str, ColumnElement[float]] = {
     "sqlite": literal_column("(julianday('now') - 2440587.5) * 86400.0", Float),
@@ -220,30 +220,30 @@ class Leases:
         row = self._connection.execute(statement).one_or_none()
         return (0, "") if row is None else (row[0], row[1])
 
-    def save_heard(self, lease: Lease, *, heard: bool) -> None:
-        """Record whether the audit log has answered the holder of this lease. Nothing is recorded
-        for a lease that is held no more."""
-        held = select(leases.c.project, literal(lease.epoch if heard else 0)).where(
+    def save_log_release(self, lease: Lease, *, releases_deletions: bool) -> None:
+        """Record whether budget deletions wait no longer for the audit log of the project, for the
+        holder of this lease. Nothing is recorded for a lease that is held no more."""
+        held = select(leases.c.project, literal(lease.epoch if releases_deletions else 0)).where(
             leases.c.project == lease.project,
             leases.c.holder == lease.holder,
             leases.c.epoch == lease.epoch,
         )
         insert = sqlite_insert if self._connection.dialect.name == "sqlite" else postgresql_insert
-        statement = insert(hearings).from_select(["project", "epoch"], held)
+        statement = insert(log_releases).from_select(["project", "epoch"], held)
         self._connection.execute(
             statement.on_conflict_do_update(
                 index_elements=["project"], set_={"epoch": statement.excluded.epoch}
             )
         )
 
-    def list_unheard(self, project: str | None = None) -> Sequence[str]:
-        """The projects with a holder whose audit log has not answered it yet; one project alone if
-        it is named."""
+    def list_waiting_for_log(self, project: str | None = None) -> Sequence[str]:
+        """The projects with a holder whose budget deletions still wait for the audit log; one
+        project alone if it is named."""
         statement = (
             select(leases.c.project)
-            .outerjoin(hearings, hearings.c.project == leases.c.project)
+            .outerjoin(log_releases, log_releases.c.project == leases.c.project)
             .where(leases.c.expires_at >= self._now)
-            .where(func.coalesce(hearings.c.epoch, 0) != leases.c.epoch)
+            .where(func.coalesce(log_releases.c.epoch, 0) != leases.c.epoch)
             .order_by(leases.c.project)
         )
         if project is not None:

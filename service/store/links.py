@@ -129,5 +129,5 @@ def _is_like(link: Link) -> Sequence[ColumnElement[bool]]:
     return [cleanup_links.c[name] == getattr(link, name) for name in same]
 
 
-def _to_row(one: Link | Heartbeat | HeartbeatToken) -> dict[str, Any]:
-    return {field.name: getattr(one, field.name) for field in fields(one)}
+def _to_row(record: Link | Heartbeat | HeartbeatToken) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}

@@ -77,13 +77,13 @@ class Notifications:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, one: Notification) -> None:
+    def add(self, notification: Notification) -> None:
         """Write a message to be sent."""
-        old = notifications.c.created_at < one.created_at - _KEPT_SECONDS
+        old = notifications.c.created_at < notification.created_at - _KEPT_SECONDS
         done = notifications.c.next_try_at.is_(None)
-        about = _is_about(one.about_kind, one.about_id)
+        about = _is_about(notification.about_kind, notification.about_id)
         self._connection.execute(delete(notifications).where(*about, old, done))
-        self._connection.execute(insert(notifications).values(**_to_row(one)))
+        self._connection.execute(insert(notifications).values(**_to_row(notification)))
 
     def list_due(self, now: int, limit: int) -> Sequence[Notification]:
         """The messages to be sent by now, the longest waiting first."""
@@ -95,18 +95,23 @@ class Notifications:
         )
         return list(map(_from_row, self._connection.execute(statement).mappings()))
 
-    def claim(self, one: Notification, until: int) -> Notification | None:
+    def claim(self, notification: Notification, until: int) -> Notification | None:
         """Claim a message for sending until `until`. None if another sender has claimed it."""
-        same = (notifications.c.id == one.id, notifications.c.next_try_at == one.next_try_at)
+        same = (
+            notifications.c.id == notification.id,
+            notifications.c.next_try_at == notification.next_try_at,
+        )
         claimed = self._connection.execute(
             update(notifications).where(*same).values(next_try_at=until)
         )
-        return replace(one, next_try_at=until) if claimed.rowcount == 1 else None
+        return replace(notification, next_try_at=until) if claimed.rowcount == 1 else None
 
-    def save(self, one: Notification) -> None:
+    def save(self, notification: Notification) -> None:
         """Write the outcome of a try."""
         self._connection.execute(
-            update(notifications).where(notifications.c.id == one.id).values(**_to_row(one))
+            update(notifications)
+            .where(notifications.c.id == notification.id)
+            .values(**_to_row(notification))
         )
 
     def has_untried(self, about_id: str, at: int, kind: About = About.BUDGET) -> bool:
@@ -146,9 +151,11 @@ def _is_about(kind: About, about_id: str) -> tuple[ColumnElement[bool], ColumnEl
     return notifications.c.about_kind == kind, notifications.c.about_id == about_id
 
 
-def _to_row(one: Notification) -> dict[str, Any]:
-    row = {field.name: getattr(one, field.name) for field in fields(one)}
-    return row | {"recipient": "" if one.recipient is None else dumps(one.recipient)}
+def _to_row(notification: Notification) -> dict[str, Any]:
+    row = {field.name: getattr(notification, field.name) for field in fields(notification)}
+    return row | {
+        "recipient": "" if notification.recipient is None else dumps(notification.recipient)
+    }
 
 
 def _from_row(row: RowMapping) -> Notification:

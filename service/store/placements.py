@@ -87,9 +87,9 @@ class Placements:
         """The attempts of a node, first to last."""
         return tuple(map(_from_row, self._connection.execute(_OF_NODE, {"node": node_id})))
 
-    def take_turns(self, project: str) -> None:
-        """Let no other transaction choose a place for this project before the end of this one, so
-        that no two take the same chance. On SQLite all writers take turns anyway."""
+    def lock_until_commit(self, project: str) -> None:
+        """Lock the placements of a project until the commit, so that two transactions do not choose
+        the same hardware. SQLite has one writer at a time anyway."""
         if self._connection.dialect.name == "postgresql":
             self._connection.execute(_TURN, {"project": project})
 

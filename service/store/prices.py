@@ -40,7 +40,7 @@ class Prices:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def take_turns(self) -> None:
+    def lock_until_commit(self) -> None:
         """Let no other transaction enter a price before the end of this one. On SQLite all writers
         take turns anyway."""
         if self._connection.dialect.name == "postgresql":

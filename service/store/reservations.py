@@ -24,13 +24,13 @@ class Reservations:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def add(self, one: Reservation) -> None:
+    def add(self, reservation: Reservation) -> None:
         """Record a reservation."""
-        values = {_COLUMN.get(name, name): getattr(one, name) for name in _FIELDS}
-        values["labels"] = dumps(dict(one.labels))
+        values = {_COLUMN.get(name, name): getattr(reservation, name) for name in _FIELDS}
+        values["labels"] = dumps(dict(reservation.labels))
         self._connection.execute(insert(reservations).values(**values))
 
-    def take_turns(self, project: str) -> None:
+    def lock_until_commit(self, project: str) -> None:
         """Let no other transaction record a reservation for this project before the end of this
         one: the existing records are read first. On SQLite all writers take turns anyway."""
         if self._connection.dialect.name == "postgresql":

@@ -113,8 +113,8 @@ class Statements:
             known = sums.setdefault(key, [0] * len(_SUMS))
             figures = row[len(_BY) : -1]
             sums[key] = [
-                None if one is None or other is None else one + int(other)
-                for one, other in zip(known, figures, strict=True)
+                None if before is None or added is None else before + int(added)
+                for before, added in zip(known, figures, strict=True)
             ]
         found += [_to_line(key, figures, str(key[-1])) for key, figures in sums.items()]
         return sorted(found, key=_sort_key)

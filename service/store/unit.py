@@ -82,10 +82,10 @@ class Unit:
     capacity = _Repository(Capacity)
     attributions = _Repository(Attributions)
     fleet = _Repository(FleetCounts)
-    listing = _Repository(NodeList)
+    node_list = _Repository(NodeList)
     sorted_nodes = _Repository(SortedNodes)
     observations = _Repository(Observations)
-    beliefs = _Repository(UsageVersions)
+    usage_versions = _Repository(UsageVersions)
     ledger = _Repository(Ledger)
     charges = _Repository(Charges)
     costs = _Repository(Costs)
@@ -101,7 +101,7 @@ class Unit:
     orphans = _Repository(Orphans)
     quotas = _Repository(Quotas)
     bills = _Repository(Bills)
-    witnesses = _Repository(BillMatches)
+    bill_matches = _Repository(BillMatches)
     budgets = _Repository(Budgets)
     holds = _Repository(Holds)
     alerts = _Repository(Alerts)
@@ -142,7 +142,7 @@ class Unit:
         """Do the work that was left for the end, and write the rollups. Work may add more work of a
         higher rank."""
         while self._last:
-            self._last.sort(key=lambda one: one[:2])
+            self._last.sort(key=lambda write: write[:2])
             _, _, work = self._last.pop(0)
             work()
         self.costs.flush()

@@ -234,12 +234,11 @@ class Usages:
         )
         found = [_from_row(row) for row in self._connection.execute(statement)]
         return sorted(
-            found, key=lambda one: (one.start, one.id)
+            found, key=lambda interval: (interval.start, interval.id)
         )  # ORDER BY would not use the index
 
     def list_purchases(self, after: int) -> Sequence[Usage]:
-        """Reservations that are not over at that instant, and reservations that are over and that
-        the ledger does not fully hold yet."""
+        """Reservations that end after the instant `after`, or that are not fully posted."""
         unposted = usage.c.posted_until < usage.c.end_at
         statement = select(usage).where(_BOUGHT, or_(usage.c.end_at > after, unposted))
         return [_from_row(row) for row in self._connection.execute(statement)]
@@ -350,8 +349,8 @@ class Usages:
         """Intervals that ended within these windows and whose end is known from two looks alone.
         Intervals of nodes that no look saw are left out."""
         wanted: dict[str, object] = {"project": project}
-        for number, one in enumerate(windows):
-            wanted |= {f"start_{number}": one.start, f"end_{number}": one.end}
+        for number, window in enumerate(windows):
+            wanted |= {f"start_{number}": window.start, f"end_{number}": window.end}
         found = self._connection.execute(_ended_in_doubt(len(windows)), wanted)
         return [_from_row(row) for row in found]
 

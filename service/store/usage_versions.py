@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, insert, select
 
 from service.domain.metering.meter import Usage
-from service.store.tables import beliefs
+from service.store.tables import usage_versions
 
 _OF_USAGE = {
     "start_at": "start",
@@ -36,7 +36,7 @@ class UsageVersion:
     recorded_at: int
 
 
-_COLUMNS = [beliefs.c[name] for name in UsageVersion.__dataclass_fields__]
+_COLUMNS = [usage_versions.c[name] for name in UsageVersion.__dataclass_fields__]
 
 
 class UsageVersions:
@@ -49,10 +49,14 @@ class UsageVersions:
         """Write the version that counts from now on."""
         values = {column: getattr(usage, name) for column, name in _OF_USAGE.items()}
         self._connection.execute(
-            insert(beliefs).values(usage_id=usage.id, recorded_at=now, **values)
+            insert(usage_versions).values(usage_id=usage.id, recorded_at=now, **values)
         )
 
     def list_by_usage(self, usage_id: str) -> Sequence[UsageVersion]:
         """Every version, first to last."""
-        statement = select(*_COLUMNS).where(beliefs.c.usage_id == usage_id).order_by(beliefs.c.id)
+        statement = (
+            select(*_COLUMNS)
+            .where(usage_versions.c.usage_id == usage_id)
+            .order_by(usage_versions.c.id)
+        )
         return [UsageVersion(*row) for row in self._connection.execute(statement)]

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from service.application.nodes.nodes import NodeService
-from service.application.retries import LONGEST_PAUSE, TRIES, iter_tries, run_with_retries
+from service.application.nodes.nodes import NodeChange, NodeService
+from service.application.retries import LONGEST_PAUSE, TRIES, retry_stale, run_with_retries
 from service.domain.errors import Conflict, StaleVersion
 from service.domain.event import Event
 from service.domain.metering.attribution import Reattribution
@@ -27,7 +27,7 @@ def test_fifty_changes_of_one_node_at_once_are_all_made(units):
     node = service.request(factories.request(labels={})).node
 
     def label(number: int) -> None:
-        service.reattribute(node.id, Reattribution(labels={f"by-{number}": "x"}))
+        service.update(node.id, NodeChange(Reattribution(labels={f"by-{number}": "x"})))
 
     with ThreadPoolExecutor(CALLERS) as many:
         list(many.map(label, range(CHANGES)))
@@ -40,7 +40,15 @@ def test_the_pauses_grow_and_are_short(monkeypatch: pytest.MonkeyPatch):
     longest: list[float] = []
     monkeypatch.setattr(time, "sleep", longest.append)
     monkeypatch.setattr(random, "uniform", lambda _, most: most)
-    assert list(iter_tries()) == list(range(TRIES))
+    times: list[int] = []
+
+    def late() -> None:
+        times.append(len(times))
+        raise StaleVersion("somebody was first")
+
+    with pytest.raises(Conflict, match="try it later"):
+        retry_stale(late, "try it later")
+    assert len(times) == TRIES
     assert longest == sorted(longest)
     assert len(longest) == TRIES - 1
     assert longest[-1] == LONGEST_PAUSE

@@ -34,7 +34,7 @@ STATEMENTS = {
     "A node without our supervisor (adopted, legacy, or with `supervisor: false`) has signals from"
     " Cloud Monitoring only. If Monitoring has none, the node is never deleted for idleness."
     " `cleanup coverage` counts those nodes, and shows what they cost an hour.": (
-        "controllers/idle/test_reports.py",
+        "controllers/idle/test_report_reads.py",
         "test_nodes_without_a_supervisor_are_never_read_and_coverage_says_what_they_cost",
     ),
     "A node that is kept or UNKNOWN is in no plan": (

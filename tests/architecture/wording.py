@@ -287,7 +287,7 @@ NOTIFICATIONS = (
     "service/domain/budgets/alerts.py",
     "service/domain/notifications/node_messages.py",
     "service/controllers/budgets/budgets.py",
-    "service/controllers/budgets/notifications.py",
+    "service/controllers/notifications.py",
 )
 ANSWERING = (
     *("service/api", "service/application", "service/domain", "service/store", "service/cloud"),

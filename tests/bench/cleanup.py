@@ -20,8 +20,8 @@ from service.application.cleanup.daemon import DaemonActs
 from service.cloud.google.telemetry import GoogleTelemetry
 from service.cloud.ports import Sample
 from service.controllers.idle.idle import IdleController, IdleSettings
-from service.controllers.idle.reports import ReportReader
-from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.controllers.idle.readings import TelemetryReader, at_once
+from service.controllers.idle.report_reads import ReportReader
 from service.domain.idle.assess import IdleTimes
 from service.domain.idle.policy import Action
 from service.domain.idle.signals.signal import MONITORED, Kind

@@ -11,8 +11,8 @@ from service.application.budgets.budgets import BudgetService
 from service.application.costs.costs import CostService
 from service.application.nodes.nodes import NodeService
 from service.controllers.budgets.budgets import BudgetController
-from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.metering import MeteringController
+from service.controllers.notifications import NotificationController
 from service.controllers.recording.posting import post_usage
 from service.domain.budgets.admission import OVERRUN_SECONDS, BudgetRoom
 from service.domain.budgets.budget import Budget, OnExceeded
@@ -56,7 +56,7 @@ class BudgetedLab:
         with units() as unit:
             lease = unit.leases.take(factories.PROJECT, "daemon", 3_600)
             assert lease is not None
-            unit.leases.save_heard(lease, heard=True)
+            unit.leases.save_log_release(lease, releases_deletions=True)
         self.lease = lease
 
     def budget(self, **changes: Any) -> Budget:
@@ -137,7 +137,7 @@ class Post:
 def deliver(budgeted: BudgetedLab, post: Post | None = None) -> None:
     """What waits to be told is sent, or tried."""
     messengers = {Channel.WEBHOOK: post or Post()}
-    DeliveryController(budgeted.units, messengers, budgeted.clock).tick(budgeted.lease)
+    NotificationController(budgeted.units, messengers, budgeted.clock).tick(budgeted.lease)
 
 
 def told(budgeted: BudgetedLab, budget: Budget) -> list[dict[str, Any]]:

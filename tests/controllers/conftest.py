@@ -16,7 +16,7 @@ from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
-from service.controllers.lifecycle.steps import Steps
+from service.controllers.lifecycle.step import Steps
 from service.controllers.metering import MeteringController
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node, NodeState

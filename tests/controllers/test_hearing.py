@@ -38,7 +38,7 @@ def lost(lab: Lab) -> tuple[str, int]:
 def unheard(lab: Lab) -> bool:
     """Whether budgets still wait for the log."""
     with lab.units.reading() as unit:
-        return list(unit.leases.list_unheard()) == [lab.lease.project]
+        return list(unit.leases.list_waiting_for_log()) == [lab.lease.project]
 
 
 def test_who_takes_over_is_waited_for_until_the_log_has_answered_him(

@@ -316,7 +316,7 @@ def test_what_was_used_before_a_node_changed_hands_stays_with_whom_it_was_used_b
     both = budgeted.budget(name="both", amount=100 * HOURLY, scope=Scope())
     node = budgeted.up(budgeted.ask(ttl_seconds=lasting(10 * HOUR)))
     clock.pass_(HOUR // 2)
-    budgeted.nodes.reattribute(node.id, Reattribution(team="speech"))
+    budgeted.nodes.update(node.id, NodeChange(Reattribution(team="speech")))
     clock.pass_(HOUR // 4)
     assert (budgeted.room(old).spent, budgeted.room(old).held.total) == (0, HOURLY // 2 + 1)
     assert budgeted.room(new).held.total == budgeted.room(both).held.total == 10 * HOURLY + 1
@@ -342,10 +342,10 @@ def test_a_team_that_was_renamed_costs_admission_no_question_for_each_node(budge
     budgeted.budget(amount=10**6 * NANOS)
     nodes = [budgeted.up(budgeted.ask(ttl_seconds=lasting(HOUR))) for _ in range(5)]
     clock.pass_(60)
-    budgeted.nodes.reattribute(nodes[0].id, Reattribution(team="speech"))
+    budgeted.nodes.update(nodes[0].id, NodeChange(Reattribution(team="speech")))
     few = questions()
     for node in nodes[1:]:
-        budgeted.nodes.reattribute(node.id, Reattribution(team="speech"))
+        budgeted.nodes.update(node.id, NodeChange(Reattribution(team="speech")))
     assert questions() == few
 
 
@@ -365,10 +365,10 @@ def test_a_node_cannot_be_moved_under_a_budget_that_has_no_room_for_it(budgeted)
     theirs = budgeted.budget(name="theirs", amount=HOURLY, scope=Scope(team="speech"))
     node = budgeted.ask(ttl_seconds=lasting(2 * HOUR))
     with pytest.raises(BudgetExceeded) as caught:
-        budgeted.nodes.reattribute(node.id, Reattribution(team="speech"))
+        budgeted.nodes.update(node.id, NodeChange(Reattribution(team="speech")))
     assert caught.value.facts["budget_id"] == theirs.id
     assert budgeted.node(node).team == "vision"
-    budgeted.nodes.reattribute(node.id, Reattribution(owner="bob"))
+    budgeted.nodes.update(node.id, NodeChange(Reattribution(owner="bob")))
     assert budgeted.node(node).owner == "bob"
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
 from service.application.cleanup.keeps import KeepOrder, KeepService
+from service.application.nodes.nodes import NodeChange
 from service.domain.clock import DAY, HOUR
 from service.domain.idle.policy import Policy, Recipient, Rule
 from service.domain.metering.attribution import Reattribution
@@ -103,7 +104,7 @@ def test_a_label_that_cannot_be_read_protects_until_it_is_gone(lab):
     node = lab.up(ttl_seconds=60, labels={LABEL: "soon"})
     lab.tick(DAY)
     assert lab.node(node).asked == "present"
-    lab.nodes.reattribute(node.id, Reattribution(labels={LABEL: None}))
+    lab.nodes.update(node.id, NodeChange(Reattribution(labels={LABEL: None})))
     lab.tick(60)
     assert lab.node(node).kept_until == lab.clock() + 900
 

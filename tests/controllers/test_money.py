@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.application.costs.costs import CostQuestion
+from service.application.nodes.nodes import NodeChange
 from service.domain.billing_period import GRACE, period_of
 from service.domain.clock import DAY, HOUR
 from service.domain.idle.rollup import ActivityHour
@@ -135,7 +136,7 @@ def test_an_empty_ledger_that_is_written_from_the_last_beliefs_is_the_same(lab: 
         usages = list(unit.usage.iter_overlapping(0, lab.clock() + DAY))
         book, seen = PriceBookCache().get_book(unit), set()
         for usage in usages:
-            last = unit.beliefs.list_by_usage(usage.id)[-1]
+            last = unit.usage_versions.list_by_usage(usage.id)[-1]
             start, end, end_lo = last.start_at, last.end_at, last.end_lo
             believed = replace(usage, start=start, end=end, end_lo=end_lo, free=last.free)
             meter = Meter(
@@ -190,7 +191,7 @@ def test_another_team_is_charged_from_the_second_on_in_which_that_was_said(lab: 
     node = lab.up(team="vision", labels={"run": "1"})
     lab.tick(HOUR)
     before = lab.costs.report(CostQuestion(aggregate=("team", "label:run"))).rows
-    lab.nodes.reattribute(node.id, Reattribution(team="nlp", labels={"run": "2"}))
+    lab.nodes.update(node.id, NodeChange(Reattribution(team="nlp", labels={"run": "2"})))
     now = lab.clock()
     lab.tick(HOUR)
     lab.tick(1)
@@ -244,7 +245,7 @@ def test_every_version_of_what_was_believed_of_usage_is_kept(lab: Lab) -> None:
     lab.tick()
     with lab.units.reading() as unit:
         (usage,) = unit.usage.list_by_node(node.id)
-        versions = unit.beliefs.list_by_usage(usage.id)
+        versions = unit.usage_versions.list_by_usage(usage.id)
     assert [version.end_at for version in versions] == [None, usage.end]
     assert versions[-1].start_evidence == usage.start_evidence
     assert versions[0].recorded_at < versions[1].recorded_at

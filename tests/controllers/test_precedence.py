@@ -18,8 +18,8 @@ from service.application.cleanup.links import LinkService
 from service.application.orphans import Adopter
 from service.controllers.budgets.budgets import BudgetController
 from service.controllers.idle.idle import IdleController, IdleSettings
-from service.controllers.idle.reports import ReportReader
-from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.controllers.idle.readings import TelemetryReader, at_once
+from service.controllers.idle.report_reads import ReportReader
 from service.domain.budgets.budget import OnExceeded
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import Conflict
@@ -90,7 +90,7 @@ class House(JobLab, Yard):
         self.cleanup = CleanupService(*shared, [factories.PROJECT], mode)
         self.start_idle(Action.DELETE)
         with self.units() as unit:
-            unit.leases.save_heard(self.lease, heard=True)
+            unit.leases.save_log_release(self.lease, releases_deletions=True)
         with self.engine.begin() as connection:
             connection.execute(update(leases).values(held_since=NOON - DAY))
 

@@ -336,7 +336,7 @@ def test_the_evidence_of_both_ends_is_what_was_bought(buyer, lab):
     one = buyer.record()
     with lab.units.reading() as unit:
         usage = unit.usage.get_purchase(one.id)
-        (belief,) = unit.beliefs.list_by_usage(usage.id)
+        (belief,) = unit.usage_versions.list_by_usage(usage.id)
     assert belief.start_evidence == belief.end_evidence == Evidence.PURCHASE
 
 

@@ -225,7 +225,7 @@ class Lab:
                 vm_model="" if node.spec.vm is None else node.spec.vm.provisioning_model,
             )
             usage = unit.usage.save(usage)
-            unit.beliefs.add(usage, start)
+            unit.usage_versions.add(usage, start)
             post_usage(unit, usage, self.prices.get_book(unit), self.clock.now)
         return node
 
@@ -262,7 +262,7 @@ class Lab:
         with self.units() as unit:
             usage = replace(unit.usage.list_by_node(node.id)[0], dirty=True, **changes)
             usage = unit.usage.save(usage)
-            unit.beliefs.add(usage, self.clock.now)
+            unit.usage_versions.add(usage, self.clock.now)
             post_usage(unit, usage, self.prices.get_book(unit), self.clock.now)
 
     def lives_a_month(self) -> None:

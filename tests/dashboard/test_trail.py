@@ -7,6 +7,7 @@ import re
 import pytest
 from fastapi.testclient import TestClient
 
+from service.application.nodes.nodes import NodeChange
 from service.dashboard.kit.figures import format_exact, format_money
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Reattribution
@@ -31,7 +32,7 @@ def lived(lab: Lab) -> Lab:
     moved = lab.ran(NOON - 3 * DAY - 4_321, name="moved", team="vision")
     lab.services.prices.discounts.add(Discount("", "v5e", "", 333_333, 0, None, "our contract"))
     lab.clock.pass_(5 * HOUR + 11)
-    lab.services.nodes.reattribute(moved.id, Reattribution(team="language"))
+    lab.services.nodes.update(moved.id, NodeChange(Reattribution(team="language")))
     lab.services.prices.add(factories.price(1_333_333_333, effective_from=NOON - 2 * DAY + 71))
     lab.clock.now = NOON
     lab.learned(late, end=OCTOBER - 900, end_lo=OCTOBER - 940, end_evidence=Evidence.OBSERVED)

@@ -132,11 +132,12 @@ def _spy_on_messages(unit: Unit, alerts: list[tuple[object, ...]]) -> None:
     """Note each alert of a budget, with how often the budget was set anew before it."""
     add = unit.notifications.add
 
-    def adding(one: Notification) -> None:
-        add(one)
-        if one.about_kind is About.BUDGET:
-            said, budget = json.loads(one.body), unit.budgets.get(one.about_id)
+    def adding(notification: Notification) -> None:
+        add(notification)
+        if notification.about_kind is About.BUDGET:
+            said = json.loads(notification.body)
+            budget = unit.budgets.get(notification.about_id)
             start = said["budget"]["starts_at"]
-            alerts.append((budget.id, said["alert"], start, budget.version, one.channel))
+            alerts.append((budget.id, said["alert"], start, budget.version, notification.channel))
 
     unit.notifications.add = adding  # type: ignore[method-assign]

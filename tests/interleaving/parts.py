@@ -21,10 +21,10 @@ from service.application.nodes.requests import NodeRequests
 from service.cloud.google.retries import ONCE
 from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
 from service.controllers.budgets.budgets import BudgetController
-from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.idle.idle import IdleController, IdleSettings
-from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.controllers.idle.readings import TelemetryReader, at_once
 from service.controllers.jobs.jobs import JobsController
+from service.controllers.notifications import NotificationController
 from service.domain.budgets.budget import Budget, OnExceeded, Period, Scope, Threshold
 from service.domain.errors import StewardError
 from service.domain.idle.assess import IdleTimes
@@ -245,7 +245,7 @@ class Mail(Part):
 
     def works(self, daemon: Daemon) -> Mapping[str, Tick]:
         post = dict.fromkeys(Channel, self.life.post)
-        return {"delivery": DeliveryController(daemon.units, post, self.life.clock).tick}
+        return {"delivery": NotificationController(daemon.units, post, self.life.clock).tick}
 
     def prepare(self) -> None:
         self.life.post.sent.clear()

@@ -15,29 +15,30 @@ from service.application.cleanup import cleanup
 from service.application.cleanup.cleanup import CleanupService
 from service.controllers.budgets import budgets as budget_controller
 from service.controllers.budgets.budgets import BudgetController
-from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs import jobs as job_controller
+from service.controllers.notifications import NotificationController
 from service.domain.budgets.budget import Budget
 from service.domain.errors import Conflict
 from service.domain.idle.links import Link
-from service.domain.jobs import next as next_step
-from service.domain.jobs.next import AttemptDecision, AttemptStep
+from service.domain.jobs import step as job_step
+from service.domain.jobs.step import AttemptDecision, AttemptStep
 from service.domain.metering.meter import Usage
 from service.domain.notifications.notification import Notification
-from service.store import jobs, tables, usage
+from service.store import jobs, leases, tables, usage
 from service.store.costs import Costs
 from service.store.links import Links
 from service.store.nodes import Nodes
 from service.store.notifications import Notifications
 from service.store.tables import cleanup_links, notifications
 from service.store.unit import Unit
+from tests.planting import replace_function
 
 Planting = Callable[[], Any]
 
 
 def _without_locks() -> Any:
-    return patch.object(usage, "_with_lock", lambda statement, **_: statement)
+    return replace_function(usage, usage._with_lock, lambda statement, **_: statement)
 
 
 def _over_anything(self: Any, before: Usage, values: Mapping[str, object]) -> None:
@@ -49,7 +50,7 @@ def an_update_is_lost_in_posting() -> Any:
     """What was read is written back, whatever others have written since."""
     stack = ExitStack()
     stack.enter_context(_without_locks())
-    stack.enter_context(patch.object(usage.Usages, "_write_row", _over_anything))
+    stack.enter_context(replace_function(usage.Usages, usage.Usages._write_row, _over_anything))
     return stack
 
 
@@ -93,7 +94,7 @@ def a_renewal_waits_for_writers() -> Any:
         .where(table.c.epoch == bindparam("epoch"))
         .with_for_update(read=True)
     )
-    return patch.dict("service.store.leases._HELD_ON", {"postgresql": held})
+    return patch.dict(leases._HELD_ON, {"postgresql": held})
 
 
 def a_lease_is_not_held_until_the_commit() -> Any:
@@ -105,7 +106,7 @@ def a_lease_is_not_held_until_the_commit() -> Any:
         .where(table.c.holder == bindparam("holder"))
         .where(table.c.epoch == bindparam("epoch"))
     )
-    return patch.dict("service.store.leases._HELD_ON", {"postgresql": looked_at})
+    return patch.dict(leases._HELD_ON, {"postgresql": looked_at})
 
 
 def a_job_is_saved_over_anything() -> Any:
@@ -166,8 +167,10 @@ def a_budget_deletes_by_what_it_was() -> Any:
         return getattr(here, "asks", False) or is_as_it_was(unit, budget)
 
     stack = ExitStack()
-    stack.enter_context(patch.object(BudgetController, "_request_deletion", ask))
-    stack.enter_context(patch.object(budget_controller, "_is_unchanged", always))
+    stack.enter_context(replace_function(BudgetController, BudgetController._request_deletion, ask))
+    stack.enter_context(
+        replace_function(budget_controller, budget_controller._is_unchanged, always)
+    )
     return stack
 
 
@@ -184,7 +187,7 @@ def projects_are_mixed_up() -> Any:
 
 def jobs_are_never_started() -> Any:
     """No attempt goes beyond the wait for its node."""
-    decide = next_step.decide_step
+    decide = job_step.decide_step
 
     def waits(*of: Any) -> AttemptDecision:
         found = decide(*of)
@@ -204,12 +207,12 @@ def no_plan_is_ever_applied() -> Any:
 
 def nobody_is_told_of_a_budget() -> Any:
     """No budget is ever looked at."""
-    return patch.object(BudgetController, "_check_budget", lambda *_: None)
+    return replace_function(BudgetController, BudgetController._check_budget, lambda *_: None)
 
 
 def nothing_is_ever_sent() -> Any:
     """The outbox stays full."""
-    return patch.object(DeliveryController, "tick", lambda *_: None)
+    return patch.object(NotificationController, "tick", lambda *_: None)
 
 
 def a_controller_writes_without_a_lease() -> Any:
@@ -225,7 +228,9 @@ def a_controller_writes_without_a_lease() -> Any:
 
 def one_changed_node_ends_a_whole_look() -> Any:
     """What was seen of all nodes is dropped if somebody else changed one of them."""
-    return patch.object(InventoryController, "_write_batch", InventoryController._write_together)
+    return replace_function(
+        InventoryController, InventoryController._write_batch, InventoryController._write_together
+    )
 
 
 GROSS: Mapping[str, Planting] = {

@@ -259,7 +259,7 @@ class Run:
         found: dict[str, Work] = {
             "delete": partial(self.nodes.delete, node.id),
             "ask": partial(self._ask, 99),
-            "reattribute": partial(self.nodes.reattribute, node.id, who),
+            "reattribute": partial(self.nodes.update, node.id, NodeChange(who)),
             "change": partial(self.nodes.update, node.id, NodeChange(terms=terms)),
             "stop": partial(self.nodes.stop, luck.choice(self.ours).id),
             "start": partial(self.nodes.start, luck.choice(self.ours).id),

@@ -41,7 +41,7 @@ _DOMAIN = (
     ),
     Mutation(
         "a-node-ends-a-second-after-its-time-to-live",
-        "domain/lifecycle/lifecycle.py",
+        "domain/lifecycle/expiry.py",
         "over = node.deletes_at is not None and now >= node.deletes_at",
         "over = node.deletes_at is not None and now > node.deletes_at",
         ("domain/lifecycle/test_lifecycle.py",),
@@ -229,7 +229,7 @@ _STORE = (
         "store/notifications.py",
         "same = (notifications.c.id == one.id, notifications.c.next_try_at == one.next_try_at)",
         "same = (notifications.c.id == one.id,)",
-        ("controllers/budgets/test_notifications.py",),
+        ("controllers/test_notifications.py",),
     ),
 )
 
@@ -260,10 +260,10 @@ _APPLICATION = (
 _CONTROLLERS = (
     Mutation(
         "a-message-is-claimed-for-less-time-than-its-sending-may-take",
-        "controllers/budgets/notifications.py",
+        "controllers/notifications.py",
         "CLAIM_SECONDS = 300",
         "CLAIM_SECONDS = 200",
-        ("controllers/budgets/test_notifications.py",),
+        ("controllers/test_notifications.py",),
     ),
     Mutation(
         "the-announcement-of-another-budget-counts",
@@ -276,8 +276,8 @@ _CONTROLLERS = (
     Mutation(
         "of-several-slices-one-is-deleted-per-look",
         "controllers/lifecycle/teardown.py",
-        "self._tools.cloud_under_lease(lease).delete(place_of(node, number))\n",
-        "self._tools.cloud_under_lease(lease).delete(place_of(node, number))\n"
+        "self._context.cloud_under_lease(lease).delete(place_of(node, number))\n",
+        "self._context.cloud_under_lease(lease).delete(place_of(node, number))\n"
         "                break\n",
         ("controllers/lifecycle/test_teardown.py",),
     ),
@@ -291,15 +291,15 @@ _CONTROLLERS = (
     Mutation(
         "a-queued-resource-is-deleted-without-the-lease",
         "controllers/lifecycle/teardown.py",
-        "operation = self._tools.cloud_under_lease(lease).dequeue(node.place, force=True)",
-        "operation = self._tools.cloud.dequeue(node.place, force=True)",
+        "operation = self._context.cloud_under_lease(lease).dequeue(node.place, force=True)",
+        "operation = self._context.cloud.dequeue(node.place, force=True)",
         ("controllers/lifecycle/test_teardown.py",),
     ),
     Mutation(
         "a-node-is-created-without-the-lease",
         "controllers/lifecycle/launch.py",
-        "cloud = self._tools.cloud_under_lease(lease)",
-        "cloud = self._tools.cloud",
+        "cloud = self._context.cloud_under_lease(lease)",
+        "cloud = self._context.cloud",
         ("controllers/lifecycle/test_launch.py",),
     ),
     Mutation(

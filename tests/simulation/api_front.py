@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from service.application.nodes.nodes import CreatedNode, NodeService
+from service.application.nodes.nodes import CreatedNode, NodeChange, NodeService
 from service.domain.clock import Clock
 from service.domain.errors import BudgetExceeded
 from service.domain.idempotency import RequestKey
@@ -113,7 +113,7 @@ class ApiFront:
     def reattribute(self, node_id: str, wanted: Reattribution) -> Node:
         """Have somebody else be charged; raises BudgetExceeded."""
         errand = Errand("reattribute", node_id, change=wanted)
-        return self._service(errand).reattribute(node_id, wanted)
+        return self._service(errand).update(node_id, NodeChange(wanted))
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         def ask(node_id: str, *more: Any) -> Any:

@@ -19,7 +19,7 @@ from service.application.budgets.budgets import BudgetService
 from service.application.costs.costs import CostService
 from service.controllers.base import Controller
 from service.controllers.budgets.budgets import BudgetController
-from service.controllers.budgets.notifications import DeliveryController
+from service.controllers.notifications import NotificationController
 from service.domain.budgets.budget import Budget, BudgetStanding, Scope
 from service.domain.clock import to_rfc3339
 from service.domain.lease import Lease
@@ -64,9 +64,9 @@ class WatchedUnits(SeamedUnits):
         with super().__call__(lease) as unit:
             add = unit.notifications.add
 
-            def adding(one: Notification) -> None:
-                add(one)
-                self._told.append(one)
+            def adding(notification: Notification) -> None:
+                add(notification)
+                self._told.append(notification)
 
             unit.notifications.add = adding  # type: ignore[method-assign]
             yield unit
@@ -120,7 +120,7 @@ class BudgetOracle:
         messengers = {Channel.WEBHOOK: Postman(self.hook, seams, self._outside)}
         return (
             (BUDGET_SECONDS, BudgetController(units, prices, clock, books)),
-            (DELIVERY_SECONDS, DeliveryController(units, messengers, clock)),
+            (DELIVERY_SECONDS, NotificationController(units, messengers, clock)),
         )
 
     def looked(self, budget: Budget, standing: BudgetStanding) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 
-from service.application.nodes.nodes import NodeService
+from service.application.nodes.nodes import NodeChange, NodeService
 from service.application.pricing.prices import PriceService
 from service.application.pricing.reservations import ReservationService
 from service.cloud.google.channel import legacy_client, tpu_client
@@ -21,7 +21,7 @@ from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
-from service.controllers.lifecycle.steps import Steps
+from service.controllers.lifecycle.step import Steps
 from service.controllers.metering import MeteringController
 from service.domain.catalog.provisioning import Architecture, ProvisioningModel
 from service.domain.clock import DAY, HOUR
@@ -159,7 +159,7 @@ class Month:
         self.reservations[name] = self.purchases.record(bought).shown.reservation
 
     def _pass_on(self, name: str, team: str) -> None:
-        self.service.reattribute(self.nodes[name].id, Reattribution(team=team))
+        self.service.update(self.nodes[name].id, NodeChange(Reattribution(team=team)))
 
     def _price(self, nanos: int, model: str) -> None:
         self.prices.add(Price("", "v5e", model, "chip_hour", "us-west4", nanos, 0, "a new list"))

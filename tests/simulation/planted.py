@@ -14,14 +14,13 @@ from google.api_core.exceptions import GoogleAPIError
 from service.cloud.google import pages
 from service.cloud.ports import Order
 from service.controllers.inventory.interruptions import InterruptionSearch
-from service.controllers.lifecycle import launch as placing_controller
+from service.controllers.lifecycle import launch
 from service.controllers.lifecycle import lifecycle as lifecycle_controller
-from service.controllers.lifecycle import observe as eyes_controller
+from service.controllers.lifecycle import observation as node_observation
 from service.controllers.lifecycle.launch import LaunchSteps
-from service.controllers.lifecycle.observe import NodeObserver
+from service.controllers.lifecycle.observation import NodeObserver
 from service.controllers.lifecycle.teardown import TeardownSteps
-from service.controllers.orphans import deletion
-from service.controllers.orphans import orphans as garbage_controller
+from service.controllers.orphans import deletion, orphans
 from service.domain.database_clock import AgreedClock
 from service.domain.errors import CloudUnavailable
 from service.domain.evidence import observation
@@ -43,6 +42,7 @@ from service.domain.placement.choice import with_hardware
 from service.store.leases import Leases
 from service.store.ledger import Ledger
 from service.store.orphans import Orphans
+from tests.planting import replace_function
 from tests.simulation.planted_budgets import BUDGET_BUGS
 from tests.simulation.planted_daemon import DAEMON_BUGS
 from tests.simulation.planted_lines import LINE_BUGS
@@ -64,7 +64,7 @@ def called_deleted_when_accepted() -> Any:
     def early(self: TeardownSteps, node: Node, look: NodeLook, lease: Lease) -> None:
         delete(self, node, look, lease)
         self.close(
-            self._tools.save(node, lease, lambda unit, _: unit.nodes.get(node.id)),
+            self._context.save(node, lease, lambda unit, _: unit.nodes.get(node.id)),
             lease,
             vanished=False,
         )
@@ -88,7 +88,7 @@ def list_trusted_without_a_get() -> Any:
 
 def one_answer_believed() -> Any:
     """What one GET does not find is gone, whatever the lists say."""
-    return patch.object(eyes_controller, "judge_absence", lambda *_: Absence.CERTAIN)
+    return patch.object(node_observation, "judge_absence", lambda *_: Absence.CERTAIN)
 
 
 def deletion_given_up() -> Any:
@@ -110,7 +110,7 @@ def lease_not_checked() -> Any:
 
 def unanswered_create_forgotten() -> Any:
     """The end of one create is taken for the end of all that were sent under the name."""
-    return _both(placing_controller, in_flight, "may_yet_land", lambda *_: False)
+    return _both(launch, in_flight, "may_yet_land", lambda *_: False)
 
 
 def asked_before_it_was_written_down() -> Any:
@@ -118,9 +118,9 @@ def asked_before_it_was_written_down() -> Any:
     place = LaunchSteps.place
 
     def eager(self: LaunchSteps, node: Node, lease: Lease) -> None:
-        with self._tools.units() as unit:
-            now = self._tools.clock()
-            choice = placing_controller.choose_next(unit, node, now)
+        with self._context.units() as unit:
+            now = self._context.clock()
+            choice = launch.choose_next(unit, node, now)
         if choice.at > now:
             place(self, node, lease)
             return
@@ -130,8 +130,8 @@ def asked_before_it_was_written_down() -> Any:
             spec=with_hardware(node.spec, choice.key),
             cloud_id=cloud_id_for(node.name, node.id, node.attempt + 1),
         )
-        labels = labels_for(wanted, self._tools.installation.install)
-        self._tools.cloud.create(Order(wanted.place, wanted.spec, labels))
+        labels = labels_for(wanted, self._context.installation.install)
+        self._context.cloud.create(Order(wanted.place, wanted.spec, labels))
         place(self, node, lease)
 
     return patch.object(LaunchSteps, "place", eager)
@@ -146,7 +146,7 @@ def end_taken_as_exact() -> Any:
         known = close(usage, poll)
         return replace(known, end_lo=known.end)
 
-    return patch.object(observation, "_close_usage", exact)
+    return replace_function(observation, observation._close_usage, exact)
 
 
 def name_taken_read_as_failure() -> Any:
@@ -155,7 +155,7 @@ def name_taken_read_as_failure() -> Any:
     def refused(self: LaunchSteps, node: Node, lease: Lease) -> None:
         self._give_way(node, lease, CloudUnavailable("the name is taken"))
 
-    return patch.object(LaunchSteps, "_adopt_node", refused)
+    return replace_function(LaunchSteps, LaunchSteps._adopt_node, refused)
 
 
 def unreachable_ignored() -> Any:
@@ -246,7 +246,7 @@ def deletion_of_a_ticket_believed() -> Any:
         return NodeStep.WAIT if node.tries and step is NodeStep.DEQUEUE else step
 
     stack = ExitStack()
-    stack.enter_context(patch.object(queueing, "_leave_queue", once))
+    stack.enter_context(replace_function(queueing, queueing._leave_queue, once))
     stack.enter_context(patch.object(queueing, "TOO_BUSY_TO_DELETE", frozenset()))
     return stack
 
@@ -260,7 +260,7 @@ def group_billed_as_its_first_slice() -> Any:
         one_of_many = node.spec.queued and node.cloud_id.rpartition("-")[2] in {"1", "2"}
         return replace(opened, end=opened.start, end_lo=opened.start) if one_of_many else opened
 
-    return patch.object(observation, "_open_usage", first)
+    return replace_function(observation, observation._open_usage, first)
 
 
 def what_came_back_is_not_asked_about() -> Any:
@@ -275,11 +275,11 @@ def strangers_swept() -> Any:
         return OrphanVerdict.COLLECT, "it is not in the books"
 
     stack = ExitStack()
-    stack.enter_context(_both(garbage_controller, deletion, "judge_orphan", sweep))
+    stack.enter_context(_both(orphans, deletion, "judge_orphan", sweep))
     stack.enter_context(patch.object(Orphans, "list_certain", Orphans.list_known))
-    stack.enter_context(patch.object(verdict, "_is_still_meant", lambda *_: True))
+    stack.enter_context(replace_function(verdict, verdict._is_still_meant, lambda *_: True))
     stack.enter_context(
-        patch.object(verdict, "_delete_or_release", lambda *_: verdict.OrphanMove.DELETE)
+        replace_function(verdict, verdict._delete_or_release, lambda *_: verdict.OrphanMove.DELETE)
     )
     return stack
 
@@ -294,7 +294,7 @@ def forgotten_and_swept() -> Any:
         return OrphanVerdict.COLLECT, orphan.reason
 
     stack = ExitStack()
-    stack.enter_context(_both(garbage_controller, deletion, "judge_orphan", sweep))
+    stack.enter_context(_both(orphans, deletion, "judge_orphan", sweep))
     stack.enter_context(patch.object(Orphans, "list_certain", Orphans.list_known))
     return stack
 

@@ -15,10 +15,11 @@ from sqlalchemy import and_, func, select
 from service.application.budgets import admission
 from service.application.nodes.nodes import CreatedNode, NodeService
 from service.cloud.google import flex
+from service.controllers import notifications
 from service.controllers.budgets import budgets as budget_controller
 from service.controllers.budgets.budgets import BudgetController
-from service.controllers.budgets.notifications import DeliveryController
 from service.controllers.lifecycle import lifecycle as lifecycle_controller
+from service.controllers.notifications import NotificationController
 from service.domain.budgets import admission as holds
 from service.domain.budgets.admission import Hold
 from service.domain.budgets.alerts import Alert
@@ -26,7 +27,7 @@ from service.domain.budgets.budget import Scope
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CloudError
 from service.domain.ids import new_id
-from service.domain.lifecycle import lifecycle, queueing
+from service.domain.lifecycle import expiry, queueing
 from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import Asked, Node
 from service.domain.nodes.queued_resource import QueueState
@@ -36,6 +37,7 @@ from service.store import tables
 from service.store.holds import Holds
 from service.store.notifications import Alerts, Notifications
 from service.store.tables import attributions, nodes
+from tests.planting import replace_function
 
 
 def held_in_another_transaction() -> Any:
@@ -60,7 +62,7 @@ def held_in_another_transaction() -> Any:
         if node.version or asking[-1]:
             place(unit, node, *about)
         else:
-            with patch.object(admission, "_require_room", lambda *_: None):
+            with replace_function(admission, admission._require_room, lambda *_: None):
                 place(unit, node, *about)
         if not node.version and asking[-1]:
             raise LooksGood
@@ -89,7 +91,7 @@ def never_let_go() -> Any:
             for row in rows
         ]
 
-    return patch.object(Holds, "_read_holds", with_the_ended)
+    return replace_function(Holds, Holds._read_holds, with_the_ended)
 
 
 def what_waits_for_its_turn_holds_nothing() -> Any:
@@ -99,7 +101,7 @@ def what_waits_for_its_turn_holds_nothing() -> Any:
     def later(self: Hold, window: Window, now: int) -> int:
         return now if self.ready_at is None else end(self, window, now)
 
-    return patch.object(Hold, "_find_end", later)
+    return replace_function(Hold, Hold._find_end, later)
 
 
 def the_cheapest_price_is_held() -> Any:
@@ -130,21 +132,21 @@ def marked_sent_before_it_was() -> Any:
 
 def tried_once() -> Any:
     """What does not arrive is given up."""
-    return patch("service.controllers.budgets.notifications.next_retry_at", lambda *_: None)
+    return patch.object(notifications, "next_retry_at", lambda *_: None)
 
 
 def told_under_a_new_name() -> Any:
     """Each time that a message is sent it has another id."""
-    send = DeliveryController._send_message
+    send = NotificationController._send_message
 
-    def renamed(self: DeliveryController, one: Any) -> None:
+    def renamed(self: NotificationController, one: Any) -> None:
         try:
             send(self, one)
         except CloudError:
             again, body = new_id(), one.body
             send(self, replace(one, id=again, body=body.replace(one.id, again)))
 
-    return patch.object(DeliveryController, "_send_message", renamed)
+    return replace_function(NotificationController, NotificationController._send_message, renamed)
 
 
 def told_without_writing_it_down() -> Any:
@@ -198,7 +200,10 @@ def deleted_without_a_grace() -> Any:
     at_once = patch.object(
         budget_controller, "deletes_at", lambda _, alert: alert and alert.fired_at
     )
-    return _all(at_once, patch.object(budget_controller, "_find_announcement", lambda *_: 0))
+    return _all(
+        at_once,
+        replace_function(budget_controller, budget_controller._find_announcement, lambda *_: 0),
+    )
 
 
 def all_nodes_of_the_project_go() -> Any:
@@ -208,12 +213,12 @@ def all_nodes_of_the_project_go() -> Any:
     def wider(unit: Any, budget: Any) -> Sequence[Node]:
         return deletable(unit, replace(budget, scope=Scope(project="lab")))
 
-    return patch.object(budget_controller, "_list_deletable", wider)
+    return replace_function(budget_controller, budget_controller._list_deletable, wider)
 
 
 def told_and_never_deleted() -> Any:
     """It is said that nodes go, and they stay."""
-    return patch.object(BudgetController, "_delete_due", lambda *_: None)
+    return replace_function(BudgetController, BudgetController._delete_due, lambda *_: None)
 
 
 def flex_start_without_its_limit() -> Any:
@@ -230,7 +235,7 @@ def flex_start_without_its_limit() -> Any:
 
 def end_of_flex_start_not_noticed() -> Any:
     """The cloud ends it, so it is left to the cloud, and what that did is not seen."""
-    out_of_time, step = lifecycle.out_of_time, queueing.next_step
+    out_of_time, step = expiry.out_of_time, queueing.next_step
 
     def patient(node: Node, now: int) -> str:
         return "" if _is_flexible(node) and node.ready_at is not None else out_of_time(node, now)

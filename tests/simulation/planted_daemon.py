@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
-from service.controllers.budgets.forecasts import ForecastsController
+from service.controllers.budgets.forecast import ForecastsController
 from service.controllers.prices import PricesController
 from service.daemon.first_looks import FirstLooks
 from service.domain.pricing import feed
+from tests.planting import replace_function
 
 Planting = Callable[[], Any]
 
@@ -27,7 +28,7 @@ def nobody_reads_the_prices() -> Any:
 
 def a_price_counts_from_when_it_was_read() -> Any:
     """Though it was published later than it counts."""
-    return patch.object(feed, "_find_start", lambda _book, _quote, now: now)
+    return replace_function(feed, feed._find_start, lambda _book, _quote, now: now)
 
 
 def no_forecast_is_made() -> Any:

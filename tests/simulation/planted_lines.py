@@ -13,6 +13,7 @@ from service.controllers.recording import posting
 from service.domain.metering import line_items
 from service.domain.metering.meter import Usage
 from service.store.usage import Usages
+from tests.planting import replace_function
 
 
 def what_was_left_is_not_corrected() -> Any:
@@ -21,7 +22,7 @@ def what_was_left_is_not_corrected() -> Any:
     def nothing(*_: Any) -> None:
         return None
 
-    return patch.object(posting, "_post_what_they_left", nothing)
+    return replace_function(posting, posting._post_what_they_left, nothing)
 
 
 def the_machine_has_the_free_minute_of_its_tpu() -> Any:

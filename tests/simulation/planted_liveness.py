@@ -31,6 +31,7 @@ from service.domain.orphans.fleet_watch import Blind
 from service.domain.orphans.orphan import Orphan, OrphanVerdict
 from service.store.nodes import Nodes
 from service.store.unit import Unit, Units
+from tests.planting import replace_function
 from tests.simulation.replica import PROJECT
 from tests.simulation.run import OTHER
 
@@ -73,7 +74,7 @@ def ready_and_deleted_as_its_create_failed() -> Any:
             return NodeStep.REPLACE
         return decide(node, sight, operation, now)
 
-    return patch.object(lifecycle, "_when_present", step)
+    return replace_function(lifecycle, lifecycle._when_present, step)
 
 
 def every_second_is_uncertain() -> Any:
@@ -83,7 +84,7 @@ def every_second_is_uncertain() -> Any:
     def unsure(usage: Usage, poll: Poll) -> Usage:
         return replace(close(usage, poll), end_lo=usage.start)
 
-    return patch.object(observation, "_close_usage", unsure)
+    return replace_function(observation, observation._close_usage, unsure)
 
 
 def ends_are_known_to_a_quarter_of_an_hour() -> Any:
@@ -95,7 +96,7 @@ def ends_are_known_to_a_quarter_of_an_hour() -> Any:
         assert known.end_lo is not None
         return replace(known, end_lo=max(usage.start, known.end_lo - 900))
 
-    return patch.object(observation, "_close_usage", unsure)
+    return replace_function(observation, observation._close_usage, unsure)
 
 
 class _Anybody:
@@ -132,8 +133,10 @@ def the_ledger_is_written_without_a_lease() -> Any:
 
 def what_has_a_time_to_live_is_not_missed() -> Any:
     """A node that is to be looked at when its time is over counts as looked after until then."""
-    return patch.object(
-        inventory_controller, "_is_left_alone", lambda node, _now: node.next_try_at is None
+    return replace_function(
+        inventory_controller,
+        inventory_controller._is_left_alone,
+        lambda node, _now: node.next_try_at is None,
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from service.application.costs.costs import CostQuestion, CostService
-from service.application.nodes.nodes import NodeService
+from service.application.nodes.nodes import NodeChange, NodeService
 from service.application.pricing.prices import PriceService
 from service.domain.clock import DAY, HOUR, floor_to, to_rfc3339
 from service.domain.errors import BudgetExceeded, Conflict
@@ -194,7 +194,7 @@ class PriceChanges:
     def _hand_on(self, node: Node) -> None:
         team = self.luck.choice(TEAMS)
         try:
-            after = self.nodes.reattribute(node.id, Reattribution(team=team))
+            after = self.nodes.update(node.id, NodeChange(Reattribution(team=team)))
         except Conflict:
             return  # it is no more
         except BudgetExceeded:

@@ -9,7 +9,7 @@ from typing import Any
 
 from service.cloud.ports import Order
 from service.controllers.base import Controller
-from service.daemon.crew import FIRST, Act, CrewTurn
+from service.daemon.turn_pool import FIRST, Act, WaitingTurn
 from service.domain.lease import Lease
 from tests.fakes import Killed
 from tests.simulation.clock import Agenda
@@ -130,8 +130,8 @@ class OneByOne:
         self._agenda = agenda
         self._process = process
         self._away = away
-        self._waiting: list[CrewTurn] = []
-        self._under_way: CrewTurn | None = None
+        self._waiting: list[WaitingTurn] = []
+        self._under_way: WaitingTurn | None = None
         self._number = 0
         self._is_asked = False
         self.died: Callable[[], None] = lambda: None
@@ -144,7 +144,7 @@ class OneByOne:
 
     def offer_turn(self, controller: Controller, lease: Lease) -> bool:
         rank = 0 if controller.name == FIRST else 1
-        turn = CrewTurn(rank, self._number, controller, lease)
+        turn = WaitingTurn(rank, self._number, controller, lease)
         taken = [*self._waiting, *([self._under_way] if self._under_way else [])]
         if any(turn.key == other.key for other in taken):
             return False

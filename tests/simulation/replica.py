@@ -20,17 +20,17 @@ from service.cloud.google.retries import ONCE, Allowances
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.controllers.base import Controller
-from service.controllers.budgets.forecasts import ForecastsController
+from service.controllers.budgets.forecast import ForecastsController
 from service.controllers.inventory.audit_log import EvidenceController
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
-from service.controllers.lifecycle.steps import Steps
+from service.controllers.lifecycle.step import Steps
 from service.controllers.metering import MeteringController
 from service.controllers.orphans.orphans import OrphanController
-from service.daemon.crew import Act
 from service.daemon.daemon import Daemon, Drive
 from service.daemon.first_looks import FirstLooks
+from service.daemon.turn_pool import Act
 from service.domain.clock import Clock
 from service.domain.database_clock import AgreedClock
 from service.domain.lease import Lease

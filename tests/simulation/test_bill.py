@@ -17,7 +17,7 @@ from service.cloud.rate_limit import Pace
 from service.controllers.inventory.inventory import InventoryController
 from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
-from service.controllers.lifecycle.steps import Steps
+from service.controllers.lifecycle.step import Steps
 from service.controllers.metering import MeteringController
 from service.controllers.orphans.orphans import OrphanController
 from service.domain.clock import DAY, HOUR

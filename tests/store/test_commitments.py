@@ -20,7 +20,7 @@ def test_a_commitment_is_read_as_it_was_recorded(units):
     )
     listed = commitment(id="c-2", name="listed", contract=None, start=NOON + HOUR)
     with units() as unit:
-        unit.commitments.take_turns()
+        unit.commitments.lock_until_commit()
         unit.commitments.add(one)
         unit.commitments.add(listed)
     with units.reading() as unit:

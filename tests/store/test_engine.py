@@ -164,7 +164,7 @@ def test_writers_that_come_at_once_take_turns(units):
         thread.join()
     assert failures == []
     with units.reading() as unit:
-        document = unit.listing.read_one(node.id, given.GivenPrices(), NOON).decode()
+        document = unit.node_list.read_one(node.id, given.GivenPrices(), NOON).decode()
     assert '"cost":"0.000000030"' in document
 
 

@@ -124,19 +124,21 @@ def test_when_a_project_was_last_looked_at_outlives_the_holder(units):
 def test_who_takes_a_project_over_has_heard_nothing_of_its_log(units):
     old = take(units, "one", OVER)
     with units() as unit:
-        unit.leases.save_heard(old, heard=True)
+        unit.leases.save_log_release(old, releases_deletions=True)
     new = take(units, "two")
     with units() as unit:
-        unit.leases.save_heard(old, heard=True)
-        assert unit.leases.list_unheard() == unit.leases.list_unheard("lab") == ["lab"]
-        assert unit.leases.list_unheard("other") == []
-        unit.leases.save_heard(new, heard=True)
-        assert unit.leases.list_unheard() == []
+        unit.leases.save_log_release(old, releases_deletions=True)
+        assert (
+            unit.leases.list_waiting_for_log() == unit.leases.list_waiting_for_log("lab") == ["lab"]
+        )
+        assert unit.leases.list_waiting_for_log("other") == []
+        unit.leases.save_log_release(new, releases_deletions=True)
+        assert unit.leases.list_waiting_for_log() == []
     take(units, "two", looked_at=NOON)
     with units() as unit:
-        assert unit.leases.list_unheard() == []
-        unit.leases.save_heard(new, heard=False)
-        assert unit.leases.list_unheard() == ["lab"]
+        assert unit.leases.list_waiting_for_log() == []
+        unit.leases.save_log_release(new, releases_deletions=False)
+        assert unit.leases.list_waiting_for_log() == ["lab"]
 
 
 def test_nobody_is_said_to_hold_a_lease_that_ran_out(units):
@@ -179,7 +181,7 @@ def test_a_lease_is_renewed_while_others_write_under_it(on_postgres):
 def test_a_lease_is_renewed_while_it_is_written_that_its_holder_heard_the_log(on_postgres):
     lease = take(on_postgres, "one")
     with on_postgres(lease) as unit:
-        unit.leases.save_heard(lease, heard=True)
+        unit.leases.save_log_release(lease, releases_deletions=True)
         assert take(on_postgres, "one") == lease
 
 
@@ -208,15 +210,15 @@ def test_who_hangs_within_a_transaction_keeps_no_lease(on_postgres, monkeypatch)
 
     def hang():
         with on_postgres(lease) as unit:
-            unit.leases.save_heard(lease, heard=True)
+            unit.leases.save_log_release(lease, releases_deletions=True)
             time.sleep(1.5)
             assert take(on_postgres, "two").epoch == lease.epoch + 1
-            unit.leases.save_heard(lease, heard=False)
+            unit.leases.save_log_release(lease, releases_deletions=False)
 
     with pytest.raises(StoreUnavailable, match="paused for too long"):
         hang()
     with on_postgres.reading() as unit:
-        assert unit.leases.list_unheard("lab") == ["lab"], "nothing of it is written"
+        assert unit.leases.list_waiting_for_log("lab") == ["lab"], "nothing of it is written"
 
 
 @pytest.mark.parametrize("holder", ["one", "two"])

@@ -109,7 +109,7 @@ def one_row_each(units):
     with units() as unit:
         unit.events.add(Event(node.id, NOON, "state", "READY"))
         unit.observations.add(Observation(node.id, "7001", "READY", None, NOON, NOON, "inventory"))
-        unit.beliefs.add(usage, NOON)
+        unit.usage_versions.add(usage, NOON)
         unit.prices.add(factories.price())
         unit.prices.add_discount(Discount("d", "v5e", "spot", 100_000, NOON, None, "a", NOON), 0)
         unit.reservations.add(bought())
@@ -140,8 +140,8 @@ def rows_of(engine, table):
     [
         ("attributions", "since = since + 1"),
         ("attributions", "team = 'nlp'"),
-        ("beliefs", "id = id + 1"),
-        ("beliefs", "start_at = start_at + 1"),
+        ("usage_versions", "id = id + 1"),
+        ("usage_versions", "start_at = start_at + 1"),
         ("discounts", "ppm = ppm + 1"),
         ("events", "id = id + 1"),
         ("ledger", "id = id + 1"),
@@ -200,7 +200,7 @@ def test_a_commitment_is_withdrawn_once(engine, units, changed):
         ("attributions", "since"),
         ("commitments", "rowid"),
         ("commitments", "chips"),
-        ("beliefs", "free"),
+        ("usage_versions", "free"),
         ("discounts", "rowid"),
         ("discounts", "number"),
         ("events", "message"),
@@ -264,7 +264,7 @@ def test_stored_views_of_an_older_shape_are_made_anew(engine, units):
     with engine.connect() as connection:
         assert connection.execute(text("SELECT view_format FROM nodes")).scalar_one() == FORMAT
     with units.reading() as unit:
-        shown = unit.listing.read_one(node.id, given.GivenPrices(), NOON).decode()
+        shown = unit.node_list.read_one(node.id, given.GivenPrices(), NOON).decode()
         assert '"name":"train"' in shown
         assert '"hourly_cost":"9.600000000"' in shown
         assert unit.nodes.renew_views() == 0
@@ -292,7 +292,8 @@ def test_a_node_that_is_changed_while_its_view_is_made_anew_is_shown_as_it_is(
         unit.nodes.renew_views()
     with units.reading() as unit:
         assert (
-            '"state":"READY"' in unit.listing.read_one(node.id, given.GivenPrices(), NOON).decode()
+            '"state":"READY"'
+            in unit.node_list.read_one(node.id, given.GivenPrices(), NOON).decode()
         )
 
 

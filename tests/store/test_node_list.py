@@ -43,13 +43,13 @@ BOOK = factories.book()
 
 def names(units, only=ALL, size=100, token=""):
     with units.reading() as unit:
-        page = unit.listing.read_page(only, size, token, GivenPrices(), NOON)
+        page = unit.node_list.read_page(only, size, token, GivenPrices(), NOON)
     return [node["name"] for node in page.to_dicts()], page.next_page_token
 
 
 def shown(units, node, book=BOOK, now=NOON):
     with units.reading() as unit:
-        return json.loads(unit.listing.read_one(node.id, GivenPrices(book), now))
+        return json.loads(unit.node_list.read_one(node.id, GivenPrices(book), now))
 
 
 def later_id(number):
@@ -66,7 +66,7 @@ def test_pages_hold_every_node_once_newest_first_while_others_are_added(units, s
     found, token, pages = [], "", 0
     while True:
         with units.reading() as unit:
-            page = unit.listing.read_page(ALL, size, token, GivenPrices(), NOON)
+            page = unit.node_list.read_page(ALL, size, token, GivenPrices(), NOON)
         assert len(page.to_dicts()) <= size
         found += [node["id"] for node in page.to_dicts()]
         token = page.next_page_token
@@ -163,8 +163,8 @@ def test_a_filter_lets_through_what_matches_each_of_its_fields(fleet, only, foun
 def test_one_node_is_shown_as_it_is_in_the_list(units):
     node = stored(units, name="train")
     with units.reading() as unit:
-        (document,) = unit.listing.read_page(ALL, 10, "", GivenPrices(), NOON).to_dicts()
-        assert json.loads(unit.listing.read_one(node.id, GivenPrices(), NOON)) == document
+        (document,) = unit.node_list.read_page(ALL, 10, "", GivenPrices(), NOON).to_dicts()
+        assert json.loads(unit.node_list.read_one(node.id, GivenPrices(), NOON)) == document
     assert document["hourly_cost"] == "9.600000000"
 
 
@@ -220,7 +220,7 @@ def test_a_node_is_shown_with_its_story_so_far(units):
 
 def test_what_is_not_there_is_not_found(units):
     with units.reading() as unit, pytest.raises(NotFound):
-        unit.listing.read_one("nobody", GivenPrices(), NOON)
+        unit.node_list.read_one("nobody", GivenPrices(), NOON)
 
 
 def test_an_unknown_price_is_null_and_never_zero(units):

@@ -91,7 +91,7 @@ def plan_of(engine, ask):
 
 
 def page(only=ALL, token=""):
-    return lambda unit: unit.listing.read_page(only, 50, token, GivenPrices(), NOON)
+    return lambda unit: unit.node_list.read_page(only, 50, token, GivenPrices(), NOON)
 
 
 PRIMARY = ("sqlite_autoindex_nodes_1", "pk_nodes")

@@ -91,11 +91,11 @@ def test_a_discount_is_in_the_book_at_once_and_so_is_its_early_end(units):
 def test_a_list_of_nodes_shows_what_is_paid_from_the_discount_on(units):
     cache, node = PriceBookCache(), given.stored(units)
     with units.reading() as unit:
-        unit.listing.read_one(node.id, cache, NOON)
+        unit.node_list.read_one(node.id, cache, NOON)
         before = cache.last
     entered(units, OURS)
     with units.reading() as unit:
-        unit.listing.read_one(node.id, cache, NOON)
+        unit.node_list.read_one(node.id, cache, NOON)
     assert before.discounts == ()
     assert cache.last.discounts == (OURS,)
 

@@ -113,7 +113,7 @@ def test_the_last_attempts_are_those_of_one_project_and_model_as_far_back_as_the
         replace(ours, attempt=4, cloud_id="4", started_at=NOON - WINDOW_SECONDS),
     )
     with units() as unit:
-        unit.placements.take_turns("lab")
+        unit.placements.lock_until_commit("lab")
         for placement in (ours, *others):
             unit.placements.add(placement)
     with units.reading() as unit:

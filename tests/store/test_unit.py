@@ -17,17 +17,17 @@ def test_a_reader_sees_one_instant_whatever_is_written_meanwhile(units):
     node = given.stored(units)
     usage = given.ran(units, node)
     with units.reading() as before:
-        first = before.listing.read_one(node.id, given.GivenPrices(), NOON)
+        first = before.node_list.read_one(node.id, given.GivenPrices(), NOON)
         given.posted(units, usage, [given.entry(usage)])
         with units() as unit:
             unit.nodes.add_posted(usage, 9_600_000_000, 0)
             unit.nodes.save(replace(node, state=NodeState.READY))
-        assert before.listing.read_one(node.id, given.GivenPrices(), NOON) == first
+        assert before.node_list.read_one(node.id, given.GivenPrices(), NOON) == first
         assert before.ledger.list_by_node(node.id, 0, 10) == []
         assert before.costs.sum_by_day(0, 2 * NOON, ("team",), {}) == []
     with units.reading() as after:
         assert len(after.ledger.list_by_node(node.id, 0, 10)) == 1
-        assert after.listing.read_one(node.id, given.GivenPrices(), NOON) != first
+        assert after.node_list.read_one(node.id, given.GivenPrices(), NOON) != first
 
 
 def test_a_reader_waits_for_no_writer(units):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.domain.idle.report import parse_activity
+from service.domain.idle.worker_report import parse_activity
 from tests.supervisor.conftest import load_program
 from tests.supervisor.fake_machine import METER, FakeMachine, dumped
 

@@ -59,7 +59,7 @@ Said = Annotated[Line, Field(min_length=1)]
 
 
 class ScopeBody(Body):
-    """Whose spend counts: all that is said has to be so; nothing said is everything."""
+    """The spend that counts: usage that matches every given field, or all usage without fields."""
 
     project: Said | None = Field(default=None, examples=[None])
     team: Said | None = Field(default=None, examples=["vision"])

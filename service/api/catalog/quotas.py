@@ -23,7 +23,7 @@ QuotaId = Annotated[
 
 
 class QuotasQuery(PageQuery):
-    """Which limits and which hardware to tell of."""
+    """Which limits and which hardware to list."""
 
     project: Name = Field(default="", description="Only of this project.", examples=["lab"])
     region: Name = Field(

@@ -204,7 +204,7 @@ class NodePage(Page):
 
 
 class EventView(View):
-    """One sentence of a node's story."""
+    """One event of a node."""
 
     number: int = Field(examples=[1])
     at: Time
@@ -215,7 +215,7 @@ class EventView(View):
 
 
 class EventPage(Page):
-    """A page of a node's story, the oldest first."""
+    """A page of the events of a node, the oldest first."""
 
     events: tuple[EventView, ...]
 

@@ -258,11 +258,14 @@ def _list_purchased(unit: Unit, book: PriceBook, now: int) -> list[_Purchased]:
     by_id = {reservation.id: reservation for reservation in unit.reservations.list_standing()}
     found = []
     for usage in unit.usage.list_purchases(now):
-        one = by_id.get(usage.node_id)
-        if one is not None:
+        reservation = by_id.get(usage.node_id)
+        if reservation is not None:
             rate = rate_of_purchase(usage, book, now)
-            hold = ReservationHold(one.id, rate, one.end, usage.posted_until)
-            found.append(_Purchased(hold, Payer(one.project, one.team, one.owner, "", one.labels)))
+            hold = ReservationHold(reservation.id, rate, reservation.end, usage.posted_until)
+            payer = Payer(
+                reservation.project, reservation.team, reservation.owner, "", reservation.labels
+            )
+            found.append(_Purchased(hold, payer))
     return found
 
 
@@ -323,11 +326,11 @@ def _list_left_behind(unit: Unit, book: PriceBook, now: int) -> list[_Behind]:
             _Behind(
                 over._replace(unposted_since=start),
                 end,
-                payer_under(node, one),
+                payer_under(node, earlier),
                 payer_under(node, whose[-1]),
             )
-            for start, end, one in split_by_attribution(whose, hold.unposted_since, now)
-            if one is not whose[-1]
+            for start, end, earlier in split_by_attribution(whose, hold.unposted_since, now)
+            if earlier is not whose[-1]
         ]
     return behind
 

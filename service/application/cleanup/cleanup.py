@@ -176,19 +176,19 @@ class CleanupService:
                         f"no plan has the id {plan_id[:64]!r}; make a plan, and apply it within two"
                         " days"
                     )
-                now, looks = self._build_plan(unit, before.project)
-                check_fresh(plan_id, before, now)
+                plan, assessed = self._build_plan(unit, before.project)
+                check_fresh(plan_id, before, plan)
                 cleanup = unit.cleanups.get(before.project)
                 # Every writer writes the rows of several nodes in the order of their ids.
-                for entry in sorted(now.entries, key=lambda one: one.node_id):
-                    one = looks[entry.node_id]
+                for entry in sorted(plan.entries, key=lambda entry: entry.node_id):
+                    node = assessed[entry.node_id]
                     order = EndOrder(
-                        one, entry.action, actor, entry.reason, cleanup, self.mode.times, plan_id
+                        node, entry.action, actor, entry.reason, cleanup, self.mode.times, plan_id
                     )
                     begin_end(unit, order, self._clock())
         except StaleVersion as error:
             raise Conflict(f"the plan is stale: {error}; make a new plan") from error
-        return now
+        return plan
 
     def pause(self, project: str, actor: str, reason: str) -> Sequence[Cleanup]:
         """Have the daemon end no node for idleness until the cleanup is resumed; in every project
@@ -229,7 +229,7 @@ class CleanupService:
     def list_ended(self, limit: int = MOST_HISTORY) -> Sequence[EndRecord]:
         """The nodes that were ended for idleness, the newest first; at most ten thousand."""
         with self._units.reading() as unit:
-            return [one for _, one in unit.cleanups.list_ended(self._projects, 0, limit)]
+            return [record for _, record in unit.cleanups.list_ended(self._projects, 0, limit)]
 
     def current_time(self) -> int:
         """The current time in UTC seconds."""

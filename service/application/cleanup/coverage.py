@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.domain.idle.assess import IdleTimes, report_age
+from service.domain.idle.assess import IdleTimes, max_report_age
 from service.domain.idle.cleanup import REFRESH_SECONDS
 from service.domain.idle.proof import STALE_SECONDS, MetricFamily
 from service.domain.idle.readings import FamilyRead, family_of, patience_of
@@ -80,7 +80,7 @@ def coverage_of(fleet: IdleFleet, now: int, times: IdleTimes) -> ProjectCoverage
     mine = [subject for subject in fleet.subjects if subject.node.spec.supervisor]
     needed = [subject for subject in dark if subject.node.spec.supervisor]
     ends = [host.at for subject in mine for host in subject.signals.hosts.values()]
-    oldest = now - report_age(times) - REFRESH_SECONDS
+    oldest = now - max_report_age(times) - REFRESH_SECONDS
     reports = ReportCoverage(
         nodes=len(mine),
         reported=sum(len(subject.signals.hosts) >= subject.node.spec.hosts for subject in mine),

@@ -7,7 +7,7 @@ import secrets
 from dataclasses import dataclass
 
 from service.application.cleanup.flood_gate import FloodGate
-from service.application.retries import iter_tries
+from service.application.retries import retry_stale
 from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import Conflict, StaleVersion, TokenRefused
 from service.domain.event import Event
@@ -71,12 +71,10 @@ class HeartbeatService:
         RateLimited for a flood, Rejected for a heartbeat from the future or for more than a day,
         Conflict for a node that is being deleted. A heartbeat without news is not written.
         """
-        for _ in iter_tries():
-            try:
-                return self._try_beat(node_id, beat, token)
-            except StaleVersion:
-                continue
-        raise Conflict("another heartbeat arrived just now; do not send this one again")
+        return retry_stale(
+            lambda: self._try_beat(node_id, beat, token),
+            "another heartbeat arrived just now; do not send this one again",
+        )
 
     def _try_beat(self, node_id: str, beat: Beat, token: str | None) -> Heartbeat:
         now = self._clock()

@@ -140,11 +140,6 @@ class CostService:
             lambda report: len(report.rows) <= _MOST_ROWS,
         )
 
-    def running_meters(self, unit: Unit, now: int) -> RunningMeters:
-        """The meters of what is billed at an instant, built once for all callers at that
-        instant."""
-        return self._running_meters(unit, self._at_instant(unit, now))
-
     def _at_instant(self, unit: Unit, now: int) -> _At:
         return _At(unit.revisions.read_current().books, self._prices.get_book(unit), now)
 

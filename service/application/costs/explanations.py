@@ -89,7 +89,7 @@ class ExplanationService:
             return Explanation(
                 line=line,
                 usage=usage,
-                beliefs=unit.beliefs.list_by_usage(usage.id),
+                beliefs=unit.usage_versions.list_by_usage(usage.id),
                 price=price,
                 whose=whose,
                 reservation=reservation,

@@ -155,7 +155,7 @@ class NodeService:
         self, unit: Unit, node: Node, warnings: tuple[str, ...] = (), *, created: bool = False
     ) -> CreatedNode:
         policy = read_node_policy(unit, node, self._ceiling)
-        document = unit.listing.read_one(node.id, self._prices, self._clock())
+        document = unit.node_list.read_one(node.id, self._prices, self._clock())
         return CreatedNode(node, warnings, created, policy, document)
 
     def is_quick(self, only: NodeFilter, page_size: int, _page_token: str = "") -> bool:
@@ -168,7 +168,7 @@ class NodeService:
         the same page again and again: within one second they get one answer, until something is
         written that it shows."""
         with self._units.reading() as unit:
-            now, ask = self._clock(), unit.listing.read_page
+            now, ask = self._clock(), unit.node_list.read_page
             if only != ANY or page_size > QUICK_PAGE:
                 return ask(only, page_size, page_token, self._prices, now)
             written = unit.revisions.read_current()
@@ -186,24 +186,12 @@ class NodeService:
     def get_document(self, node_id: str) -> bytes:
         """One node as callers see it: a JSON document."""
         with self._units.reading() as unit:
-            return unit.listing.read_one(node_id, self._prices, self._clock())
+            return unit.node_list.read_one(node_id, self._prices, self._clock())
 
     def get(self, node_id: str) -> Node:
         """One node; raises NotFound."""
         with self._units.reading() as unit:
             return unit.nodes.get(node_id)
-
-    def get_by_name_or_id(self, name_or_id: str) -> Node:
-        """One node by its id, or by the name of a live node; raises NotFound, or Conflict if the
-        name is alive in several projects."""
-        with self._units.reading() as unit:
-            named = unit.nodes.find_by_name(name_or_id)
-            if len(named) > 1:
-                raise Conflict(
-                    f"{name_or_id!r} exists in several projects; give its id",
-                    ids=[node.id for node in named],
-                )
-            return named[0] if named else unit.nodes.get(name_or_id)
 
     def delete(self, node_id: str, *, version: int | None = None, actor: str = "") -> Node:
         """`request_end`, returning the node alone."""
@@ -270,16 +258,6 @@ class NodeService:
             return unit.nodes.save(after)
 
         return self._change_locked(node_id, version, request_reimage)
-
-    def reattribute(
-        self, node_id: str, wanted: Reattribution, *, version: int | None = None, actor: str = ""
-    ) -> Node:
-        """Charge another owner, team or other labels from now on; past charges stay.
-
-        Raises Rejected for invalid labels, Conflict for a node that has ended.
-        """
-
-        return self.update(node_id, NodeChange(wanted), version=version, actor=actor)
 
     def update(
         self, node_id: str, wanted: NodeChange, *, version: int | None = None, actor: str = ""

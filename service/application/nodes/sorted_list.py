@@ -69,7 +69,7 @@ def read_sorted_page(unit: Unit, cache: PriceBookCache, now: int, query: SortedQ
     ids, more = found.list_ids(only, query.order, query.size, query.token, facts)
     slots = unit.idle_rollups.count_slots(ids, floor_to(now - USED_SECONDS, HOUR))
     return SortedPage(
-        nodes=unit.listing.read_many(ids, cache, now),
+        nodes=unit.node_list.read_many(ids, cache, now),
         next_page_token=more,
         rates=sum_rates(unit.usage.find_open_of(ids), book, now),
         used={node_id: busy * 100 // (busy + idle) for node_id, (busy, idle) in slots.items()},

@@ -73,7 +73,8 @@ def read_event_page(unit: Unit, node_id: str, before: int | None, limit: int) ->
     older = unit.events.count_before(node_id, found[-1][0]) if len(found) == limit else 0
     until = None
     if before is not None:  # the page before this one begins with that event
-        until = next((one.at for _, one in unit.events.list_newest(node_id, before + 1, 1)), None)
+        newest = unit.events.list_newest(node_id, before + 1, 1)
+        until = next((event.at for _, event in newest), None)
     return NumberedEvents(found, older, found[-1][1].at if older else None, until)
 
 

@@ -75,8 +75,8 @@ def list_warnings(unit: Unit, spec: NodeSpec, now: int) -> tuple[str, ...]:
     return check_admission(spec, unit.quotas.tally_limits(spec.project, limits, now), known)
 
 
-def _sort_key(one: QuotaTally | QuotaStock) -> tuple[str, str, str]:
-    what = one if isinstance(one, QuotaStock) else one.limit
+def _sort_key(quota: QuotaTally | QuotaStock) -> tuple[str, str, str]:
+    what = quota if isinstance(quota, QuotaStock) else quota.limit
     return what.place, what.generation, what.tier
 
 

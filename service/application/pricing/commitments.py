@@ -89,22 +89,22 @@ class CommitmentService:
         returns the existing one. Raises Rejected for an invalid commitment, Conflict if the name
         is taken."""
         choose_projects(wanted.project, self._projects)
-        one = replace(
+        commitment = replace(
             wanted,
             id=new_id(),
             recorded_at=self._clock(),
             recorded_by=wanted.recorded_by or "caller",
         )
         with self._units() as unit:
-            unit.commitments.take_turns()
+            unit.commitments.lock_until_commit()
             standing = unit.commitments.list_standing()
             known = next(
-                (other for other in standing if _fields_of(other) == _fields_of(one)), None
+                (other for other in standing if _fields_of(other) == _fields_of(commitment)), None
             )
             if known is None:
-                check_commitment(one, standing, self._prices.get_book(unit))
-                unit.commitments.add(one)
-        return RecordedCommitment(self.get((known or one).id), known is None)
+                check_commitment(commitment, standing, self._prices.get_book(unit))
+                unit.commitments.add(commitment)
+        return RecordedCommitment(self.get((known or commitment).id), known is None)
 
     def withdraw(self, commitment_id: str, reason: str) -> CommitmentStatus:
         """Withdraw a wrong record, so that no figure counts it. Withdrawing it again changes
@@ -112,15 +112,15 @@ class CommitmentService:
         if not reason.strip():
             raise Rejected("give a reason: why is the record wrong?", field="reason")
         with self._units() as unit:
-            one = unit.commitments.get(commitment_id)
-            unit.commitments.withdraw(one.id, reason.strip(), self._clock())
+            commitment = unit.commitments.get(commitment_id)
+            unit.commitments.withdraw(commitment.id, reason.strip(), self._clock())
         return self.get(commitment_id)
 
     def get(self, commitment_id: str) -> CommitmentStatus:
         """One commitment; raises NotFound."""
         with self._units.reading() as unit:
-            one = unit.commitments.get(commitment_id)
-            return _to_status(one, self._prices.get_book(unit), self._clock())
+            commitment = unit.commitments.get(commitment_id)
+            return _to_status(commitment, self._prices.get_book(unit), self._clock())
 
     def list_all(self) -> Sequence[CommitmentStatus]:
         """Every commitment ever recorded, the latest to begin first."""
@@ -181,13 +181,15 @@ def read_lines(
     return cover_usage(meters, some, since)
 
 
-def _to_status(one: Commitment, book: PriceBook, now: int) -> CommitmentStatus:
-    rate = rate_of(one, book)
+def _to_status(commitment: Commitment, book: PriceBook, now: int) -> CommitmentStatus:
+    rate = rate_of(commitment, book)
     return CommitmentStatus(
-        commitment=one,
+        commitment=commitment,
         rate=rate,
-        listed=listed_rate(one, book),
-        so_far=None if rate is None else fee_in(one, rate, one.start, max(one.start, now)),
-        whole=None if rate is None else fee_in(one, rate, one.start, one.end),
+        listed=listed_rate(commitment, book),
+        so_far=None
+        if rate is None
+        else fee_in(commitment, rate, commitment.start, max(commitment.start, now)),
+        whole=None if rate is None else fee_in(commitment, rate, commitment.start, commitment.end),
         as_of=now,
     )

@@ -41,7 +41,7 @@ class DiscountService:
         with self._units.reading() as unit:
             found = keep_latest(unit.prices.list_discounts())
         wanted = [discount for discount in found if at is None or discount.is_in_force(at)]
-        return sorted(wanted, key=lambda one: (-one.effective_from, one.id))
+        return sorted(wanted, key=lambda discount: (-discount.effective_from, discount.id))
 
     def add(self, discount: Discount, key: RequestKey | None = None) -> CreatedDiscount:
         """Enter a discount; an `effective_from` of 0 is now.

@@ -105,7 +105,7 @@ class PriceService:
             return CreatedPrice(unit.prices.get(price_id), created)
 
     def _enter_price(self, unit: Unit, price: Price, now: int) -> str:
-        unit.prices.take_turns()
+        unit.prices.lock_until_commit()
         price = replace(price, effective_from=price.effective_from or now)
         check_sold(price)
         book = self._prices.get_book(unit)

@@ -86,7 +86,7 @@ class ReservationService:
         returns the existing one. Raises Rejected for an invalid reservation, Conflict if the
         name is taken."""
         project = choose_project(wanted.project, self._projects)
-        one = replace(
+        reservation = replace(
             wanted,
             id=new_id(),
             project=project,
@@ -94,24 +94,31 @@ class ReservationService:
             recorded_by=wanted.recorded_by or "caller",
         )
         with self._units() as unit:
-            unit.reservations.take_turns(project)
+            unit.reservations.lock_until_commit(project)
             standing = unit.reservations.list_standing()
             known = next(
-                (other for other in standing if _fields_of(other) == _fields_of(one)), None
+                (other for other in standing if _fields_of(other) == _fields_of(reservation)), None
             )
             if known is None:
-                check_reservation(one, standing)
-                check_countable(one, self._prices.get_book(unit))
-                unit.reservations.add(one)
+                check_reservation(reservation, standing)
+                check_countable(reservation, self._prices.get_book(unit))
+                unit.reservations.add(reservation)
                 unit.attributions.add(
-                    Attribution(one.id, owner=one.owner, team=one.team, labels=one.labels),
-                    one.recorded_at,
+                    Attribution(
+                        reservation.id,
+                        owner=reservation.owner,
+                        team=reservation.team,
+                        labels=reservation.labels,
+                    ),
+                    reservation.recorded_at,
                 )
-                usage = usage_of(one, new_id())
+                usage = usage_of(reservation, new_id())
                 unit.usage.save(usage)
-                unit.beliefs.add(usage, one.recorded_at)
-                unit.usage.mark_reserved_dirty(one.project, one.zone, one.start, one.end)
-        return RecordedReservation(self.get((known or one).id), known is None)
+                unit.usage_versions.add(usage, reservation.recorded_at)
+                unit.usage.mark_reserved_dirty(
+                    reservation.project, reservation.zone, reservation.start, reservation.end
+                )
+        return RecordedReservation(self.get((known or reservation).id), known is None)
 
     def withdraw(self, reservation_id: str, reason: str) -> ReservationStatus:
         """Withdraw a wrong record: its charges are taken back in open months, and corrected for
@@ -120,10 +127,12 @@ class ReservationService:
         if not reason.strip():
             raise Rejected("give a reason: why is the record wrong?", field="reason")
         with self._units() as unit:
-            one = unit.reservations.get(reservation_id)
-            if unit.reservations.withdraw(one.id, reason.strip(), self._clock()):
-                unit.usage.mark_reserved_dirty(one.project, one.zone, one.start, one.end)
-                usage = unit.usage.get_purchase(one.id)
+            reservation = unit.reservations.get(reservation_id)
+            if unit.reservations.withdraw(reservation.id, reason.strip(), self._clock()):
+                unit.usage.mark_reserved_dirty(
+                    reservation.project, reservation.zone, reservation.start, reservation.end
+                )
+                usage = unit.usage.get_purchase(reservation.id)
                 unit.usage.save(replace(usage, free=f"withdrawn: {reason.strip()}", dirty=True))
         return self.get(reservation_id)
 

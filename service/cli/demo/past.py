@@ -22,7 +22,7 @@ from service.cloud.google.telemetry import GoogleTelemetry, monitoring_client
 from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.controllers.base import Controller
-from service.controllers.idle.telemetry import at_once
+from service.controllers.idle.readings import at_once
 from service.domain.clock import DAY, MINUTE
 from service.domain.errors import ImageNotFound, StewardError
 from service.domain.ids import IdSource, ids_from

@@ -191,9 +191,9 @@ class BudgetController:
             fired_at = at - budget.grace_seconds
             if now < at or now == fired_at or unit.notifications.has_untried(budget.id, fired_at):
                 return None
-            unheard = unit.leases.list_unheard(budget.scope.project)
-        if unheard:
-            log.warning("budget.waits_for_the_log", budget=budget.name, projects=list(unheard))
+            waiting = unit.leases.list_waiting_for_log(budget.scope.project)
+        if waiting:
+            log.warning("budget.waits_for_the_log", budget=budget.name, projects=list(waiting))
             return None
         return fired_at
 

@@ -11,9 +11,9 @@ import structlog
 
 from service.cloud.ports import Sample
 from service.controllers.idle.memory import Collector, IdleMemory
-from service.controllers.idle.reports import ReportReader
-from service.controllers.idle.rollups import Rollups
-from service.controllers.idle.telemetry import FamilySamples, TelemetryReader
+from service.controllers.idle.readings import FamilySamples, TelemetryReader
+from service.controllers.idle.report_reads import ReportReader
+from service.controllers.idle.rollup import Rollups
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import Conflict, LeaseLost, StaleVersion, StewardError, StoreUnavailable
 from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes, assess_node

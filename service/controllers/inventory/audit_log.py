@@ -99,7 +99,7 @@ class EvidenceController:
         self._clock = clock
         self._asked: dict[str, tuple[Lease, int]] = {}
         self._trouble: dict[str, _Trouble] = {}
-        self._hearings: dict[str, LogState] = {}
+        self._log_states: dict[str, LogState] = {}
 
     def tick(self, lease: Lease) -> None:
         """Ask one question about all usage that is due; none if no usage is due."""
@@ -112,16 +112,16 @@ class EvidenceController:
         self._record_answer(lease, now, answered=answered)
 
     def _record_answer(self, lease: Lease, now: int, *, answered: bool) -> None:
-        """Record on the lease whether the log was heard, if that has changed."""
-        before = self._hearings.get(lease.project)
+        """Record whether budget deletions wait no longer for the log, if that has changed."""
+        before = self._log_states.get(lease.project)
         after = next_log_state(before, lease, now, answered=answered)
-        known = before is not None and before.lease == lease and before.heard
-        if after.heard is not known:
+        known = before is not None and before.lease == lease and before.releases_deletions
+        if after.releases_deletions is not known:
             with self._units(lease) as unit:
-                unit.leases.save_heard(lease, heard=after.heard)
-            if not answered and after.heard:
+                unit.leases.save_log_release(lease, releases_deletions=after.releases_deletions)
+            if not answered and after.releases_deletions:
                 log.warning("evidence.waited_long_enough", project=lease.project)
-        self._hearings[lease.project] = after
+        self._log_states[lease.project] = after
 
     def _ask_log(self, lease: Lease, now: int) -> bool:
         """Whether the log has answered, or no question was due. A denied read counts as answered:
@@ -204,7 +204,7 @@ def _match_entries(
 
 
 def _latest_start(unit: Unit, usage: Usage) -> int:
-    versions = unit.beliefs.list_by_usage(usage.id)
+    versions = unit.usage_versions.list_by_usage(usage.id)
     return latest_start(usage, versions[0].start_hi if versions else usage.start_hi)
 
 

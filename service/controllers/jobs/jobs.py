@@ -8,7 +8,7 @@ from typing import Protocol
 import structlog
 
 from service.cloud.ports import Registry, TpuCloud
-from service.controllers.jobs.images import inspect_image
+from service.controllers.jobs.image import inspect_image
 from service.controllers.jobs.mailbox import Mailbox
 from service.controllers.threads import work_on
 from service.domain.clock import Clock
@@ -22,7 +22,6 @@ from service.domain.errors import (
 )
 from service.domain.event import Event
 from service.domain.jobs.job import Attempt, Job, JobState, Phase, Reason
-from service.domain.jobs.next import AttemptStep, decide_step, is_over
 from service.domain.jobs.outcome import NodeFacts, is_about_to_go
 from service.domain.jobs.pace import (
     ASSERT_SECONDS,
@@ -32,6 +31,7 @@ from service.domain.jobs.pace import (
     next_look,
 )
 from service.domain.jobs.phases import steps_before
+from service.domain.jobs.step import AttemptStep, decide_step, is_over
 from service.domain.jobs.transition import (
     JobTransition,
     TaskDelivery,

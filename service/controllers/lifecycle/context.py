@@ -1,4 +1,4 @@
-"""Shared tools of the lifecycle steps: the store, the cloud, a clock, and one way to save."""
+"""Shared context of the lifecycle steps: the store, the cloud, a clock, and one way to save."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Installation:
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """The tools of every step."""
+    """The context of every step."""
 
     units: Units
     cloud: TpuCloud

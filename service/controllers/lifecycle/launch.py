@@ -8,7 +8,7 @@ import structlog
 
 from service.cloud.ports import Operation, Order
 from service.controllers.lifecycle.context import StepContext
-from service.controllers.lifecycle.quotas import read_barred, save_learned_limit
+from service.controllers.lifecycle.quota import read_barred, save_learned_limit
 from service.controllers.lifecycle.zone_offers import ZoneOffers
 from service.controllers.recording.operation_log import polls_since
 from service.controllers.recording.recording import end_placement, end_usage, lock_and_price
@@ -28,8 +28,9 @@ from service.domain.ids import cloud_id_for
 from service.domain.jobs.task import task_of
 from service.domain.jobs.transition import travels_in_create
 from service.domain.lease import Lease
+from service.domain.lifecycle.expiry import next_deadline
 from service.domain.lifecycle.in_flight import is_unsent, may_yet_land, too_old_to_send
-from service.domain.lifecycle.lifecycle import asked_to_wait, next_deadline, with_retry
+from service.domain.lifecycle.lifecycle import asked_to_wait, with_retry
 from service.domain.lifecycle.step import NodeLook
 from service.domain.nodes.deletion import with_room
 from service.domain.nodes.node import Asked, Node, NodeState, Slice
@@ -62,13 +63,13 @@ REFUSALS = (CapacityUnavailable, QuotaExceeded, NotAllowed, InvalidRequest, Clou
 class LaunchSteps:
     """The steps that request a node or end an attempt."""
 
-    def __init__(self, tools: StepContext) -> None:
-        self._tools = tools
-        self._offers = ZoneOffers(tools.cloud, tools.clock)
+    def __init__(self, context: StepContext) -> None:
+        self._context = context
+        self._offers = ZoneOffers(context.cloud, context.clock)
 
     def place(self, node: Node, lease: Lease) -> None:
         """Record the intent, then send it. After a crash in between, the intent is sent again."""
-        now, attempt, slices = self._tools.clock(), node.attempt + 1, node.spec.slices
+        now, attempt, slices = self._context.clock(), node.attempt + 1, node.spec.slices
         cloud_id = cloud_id_for(node.name, node.id, attempt)
 
         def record_intent(unit: Unit, node: Node) -> Node:
@@ -111,9 +112,9 @@ class LaunchSteps:
                 next_try_at=now,
             )
 
-        node = self._tools.save(node, lease, record_intent)
+        node = self._context.save(node, lease, record_intent)
         if node.sent_at is not None:
-            self._create_node(node, lease, stood=None, final=True)
+            self._create_node(node, lease, earlier_sent_at=None, final=True)
 
     def send(self, node: Node, lease: Lease) -> None:
         """Send the intent again after a lost answer or a rate limit.
@@ -122,41 +123,43 @@ class LaunchSteps:
         a refusal now is final only if that create was sent too long ago. If no earlier create can
         take effect, this is the first one.
         """
-        now = self._tools.clock()
-        stood, final = node.unanswered_at, not may_yet_land(node, now)
+        now = self._context.clock()
+        earlier_sent_at, final = node.unanswered_at, not may_yet_land(node, now)
         again = max(now, (node.sent_at or 0) + 1)
         first = again if is_unsent(node) else node.sent_at
-        poll = self._tools.records.build_poll(node, now)
+        poll = self._context.records.build_poll(node, now)
 
         def end_unseen_usage(unit: Unit, node: Node) -> Node:
             # The node of an earlier create may have been READY and gone again between two looks.
             known = polls_since(poll, unit.nodes.shown_at(node.id))
-            book = lock_and_price(unit, [node.id], self._tools.prices)
+            book = lock_and_price(unit, [node.id], self._context.prices)
             ended = end_usage(unit, node, known, book)
             ended = replace(ended, up_since=None, ready_at=node.ready_at)
             return replace(ended, sent_at=first, unanswered_at=again)
 
-        node = self._tools.save(node, lease, end_unseen_usage)
-        self._create_node(node, lease, stood=stood, final=final)
+        node = self._context.save(node, lease, end_unseen_usage)
+        self._create_node(node, lease, earlier_sent_at=earlier_sent_at, final=final)
 
-    def _create_node(self, node: Node, lease: Lease, *, stood: int | None, final: bool) -> None:
-        """Send the create. `stood` is the time of an earlier create of this attempt that may still
-        take effect; None if there is none."""
+    def _create_node(
+        self, node: Node, lease: Lease, *, earlier_sent_at: int | None, final: bool
+    ) -> None:
+        """Send the create. `earlier_sent_at` is the time of an earlier create of this attempt that
+        may still take effect; None if there is none."""
         try:
             operation = self._send_create(node, lease)
         except AlreadyExists:
             self._adopt_node(node, lease)
         except RateLimited as error:
-            self._put_off(node, lease, error, stood)
+            self._put_off(node, lease, error, earlier_sent_at)
         except REFUSALS as error:
             if final:
                 self._give_way(node, lease, error)
             else:
-                self._put_off(node, lease, error, stood)
+                self._put_off(node, lease, error, earlier_sent_at)
         else:
             if operation is None:
                 late = CloudUnavailable("the daemon was delayed before its request; it retries")
-                self._put_off(node, lease, late, stood)
+                self._put_off(node, lease, late, earlier_sent_at)
             else:
                 self._record_accepted(node, lease, operation, final=final)
 
@@ -164,40 +167,42 @@ class LaunchSteps:
         """Ask the cloud, unless the zone's own lists refuse. Reading the lists may be slow, so the
         age of the intent is checked last: returns None if it is too old to be sent."""
         self._offers.require_offered(node)
-        cloud = self._tools.cloud_under_lease(lease)
-        if too_old_to_send(node, self._tools.clock()):
+        cloud = self._context.cloud_under_lease(lease)
+        if too_old_to_send(node, self._context.clock()):
             return None
-        labels = labels_for(node, self._tools.installation.install)
+        labels = labels_for(node, self._context.installation.install)
         # Google ends the request by itself at this time, even if no daemon runs then.
-        until = next_deadline(node, self._tools.clock())
+        until = next_deadline(node, self._context.clock())
         until = until if node.ready_at is None else None
         task = ""  # of the job that the node is created for, if any
-        with self._tools.units.reading() as unit:
+        with self._context.units.reading() as unit:
             attempt = unit.jobs.find_claim(node.id)
             job = None if attempt is None else unit.jobs.get(attempt.job_id)
         if job is not None and attempt is not None and travels_in_create(job, attempt, node):
             task = task_of(job, attempt, node, 0)
         return cloud.create(Order(node.place, node.spec, labels, until, task))
 
-    def _put_off(self, node: Node, lease: Lease, error: CloudError, stood: int | None) -> None:
+    def _put_off(
+        self, node: Node, lease: Lease, error: CloudError, earlier_sent_at: int | None
+    ) -> None:
         """Record that this call certainly had no effect, and retry later.
 
         The time of the earlier create is restored. After a crash before this write, the call counts
         as a call whose answer was lost. If the intent has changed meanwhile, only the reason is
         written.
         """
-        log.warning("placing.put_off", node_id=node.id, zone=node.zone, reason=str(error))
-        with self._tools.units(lease) as unit:
+        log.warning("launch.put_off", node_id=node.id, zone=node.zone, reason=str(error))
+        with self._context.units(lease) as unit:
             found = unit.nodes.get(node.id)
-            after = with_retry(found, str(error), self._tools.clock(), asked_to_wait(error))
+            after = with_retry(found, str(error), self._context.clock(), asked_to_wait(error))
             if _intent_key(found) == _intent_key(node):
-                after = replace(after, unanswered_at=stood)
+                after = replace(after, unanswered_at=earlier_sent_at)
             unit.nodes.save(after)
 
     def _record_accepted(
         self, node: Node, lease: Lease, operation: Operation, *, final: bool
     ) -> None:
-        now = self._tools.clock()
+        now = self._context.clock()
 
         def with_operation(_unit: Unit, node: Node) -> Node:
             state = NodeState.QUEUED if node.spec.queued else NodeState.CREATING
@@ -207,15 +212,15 @@ class LaunchSteps:
                 unanswered_at=None if final else node.unanswered_at,
                 last_error="",
                 tries=0,
-                next_try_at=now + self._tools.installation.period,
+                next_try_at=now + self._context.installation.period,
             )
 
-        self._tools.save(node, lease, with_operation)
+        self._context.save(node, lease, with_operation)
 
     def _adopt_node(self, node: Node, lease: Lease) -> None:
         """Keep the node if its name was taken by an earlier create of ours with a lost answer; fail
         the node if a stranger has the name."""
-        cloud, place = self._tools.cloud, node.place
+        cloud, place = self._context.cloud, node.place
         ours = (
             is_our_ticket(node, cloud.queued(place))
             if node.spec.queued
@@ -224,8 +229,8 @@ class LaunchSteps:
         if not ours:
             self.fail_on_conflict(node, lease)
             return
-        now = self._tools.clock()
-        self._tools.save(
+        now = self._context.clock()
+        self._context.save(
             node, lease, lambda _, node: replace(node, last_error="", tries=0, next_try_at=now)
         )
 
@@ -235,7 +240,7 @@ class LaunchSteps:
         error = look.operation.error if look.operation is not None else None
         reason = error or CloudError(node.last_error or "it never appeared")
         node = self._give_way(node, lease, reason)
-        due = node.next_try_at is not None and node.next_try_at <= self._tools.clock()
+        due = node.next_try_at is not None and node.next_try_at <= self._context.clock()
         if due and node.asked is not Asked.ABSENT:
             self.place(node, lease)
 
@@ -244,12 +249,12 @@ class LaunchSteps:
 
         The next attempt is due at once unless a cooldown applies.
         """
-        now, outcome = self._tools.clock(), outcome_of(error)
-        poll = self._tools.records.build_poll(node, now)
+        now, outcome = self._context.clock(), outcome_of(error)
+        poll = self._context.records.build_poll(node, now)
 
         def end_attempt(unit: Unit, node: Node) -> Node:
             known = polls_since(poll, unit.nodes.shown_at(node.id))
-            book = lock_and_price(unit, [node.id], self._tools.prices)
+            book = lock_and_price(unit, [node.id], self._context.prices)
             node = with_room(end_usage(unit, node, known, book))
             scope = scope_of(error, node.zone)
             end_placement(unit, node, outcome, str(error), now, scope)
@@ -273,8 +278,8 @@ class LaunchSteps:
             )
 
         if outcome is Outcome.DENIED:
-            log.warning("placing.denied", node_id=node.id, zone=node.zone, reason=str(error))
-        return self._tools.save(node, lease, end_attempt)
+            log.warning("launch.denied", node_id=node.id, zone=node.zone, reason=str(error))
+        return self._context.save(node, lease, end_attempt)
 
     def fail_on_conflict(self, node: Node, lease: Lease) -> None:
         """Give the node up because a stranger has its name; nothing of this node is in the
@@ -283,13 +288,13 @@ class LaunchSteps:
             f"{node.cloud_id} in {node.zone} exists and is unmanaged; it is not touched."
             " Create the node again: it then gets another name in the cloud"
         )
-        now = self._tools.clock()
+        now = self._context.clock()
 
         def fail_node(unit: Unit, node: Node) -> Node:
             end_placement(unit, node, Outcome.NAME_TAKEN, reason, now)
             return _with_failure(unit, node, reason, now)
 
-        self._tools.save(node, lease, fail_node)
+        self._context.save(node, lease, fail_node)
 
 
 def _intent_key(node: Node) -> tuple[int, int | None, int | None]:
@@ -300,7 +305,7 @@ def _intent_key(node: Node) -> tuple[int, int | None, int | None]:
 def choose_next(unit: Unit, node: Node, now: int) -> PlacementChoice:
     """The next candidate for a node, based on the recent attempts of all nodes of the project."""
     spec = node.spec
-    unit.placements.take_turns(spec.project)
+    unit.placements.lock_until_commit(spec.project)
     history = unit.placements.list_recent(spec.project, spec.provisioning_model, now)
     keys = list_candidates(spec, unit.placements.list_by_node(node.id))
     barred = read_barred(unit, spec, now)

@@ -9,8 +9,8 @@ from dataclasses import replace
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.controllers.lifecycle.observe import NodeObserver
-from service.controllers.lifecycle.steps import Steps
+from service.controllers.lifecycle.observation import NodeObserver
+from service.controllers.lifecycle.step import Steps
 from service.controllers.threads import take_for, work_on
 from service.domain.clock import Clock, to_rfc3339
 from service.domain.errors import CloudError, Conflict, LeaseLost, StoreUnavailable
@@ -23,6 +23,7 @@ from service.domain.lifecycle.expiry import (
     Expiry,
     ExpiryStep,
     expiry_of,
+    out_of_time,
     with_end_held,
     with_notice,
 )
@@ -32,7 +33,6 @@ from service.domain.lifecycle.lifecycle import (
     may_have_come_up,
     needs_a_human,
     next_step,
-    out_of_time,
     with_retry,
 )
 from service.domain.lifecycle.precedence import describe_others
@@ -161,7 +161,7 @@ class LifecycleController:
 
     def _apply_expiry(self, unit: Unit, node: Node, expiry: Expiry, now: int) -> Node:
         """The node after the hold, notice or end that its expiry asks for."""
-        match expiry.turn:
+        match expiry.step:
             case ExpiryStep.HOLD:
                 after = with_end_held(node, expiry, now)
                 if after.ends_after_keep != node.ends_after_keep:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from service.cloud.ports import Operation
 from service.controllers.lifecycle.context import StepContext
-from service.controllers.lifecycle.quotas import save_learned_limit
+from service.controllers.lifecycle.quota import save_learned_limit
 from service.controllers.recording.operation_log import polls_since
 from service.controllers.recording.recording import (
     charge_unseen_usage,
@@ -35,11 +35,11 @@ from service.store.unit import Unit
 class TeardownSteps:
     """The steps that stop a node, delete it, make room for another, or close it."""
 
-    def __init__(self, tools: StepContext) -> None:
-        self._tools = tools
+    def __init__(self, context: StepContext) -> None:
+        self._context = context
 
     def stop(self, node: Node, look: NodeLook, lease: Lease) -> None:
-        operation = self._tools.cloud_if_unchanged(node, lease).stop(node.place)
+        operation = self._context.cloud_if_unchanged(node, lease).stop(node.place)
         self._record_end(node, look, lease, NodeState.STOPPING, operation)
 
     def delete(self, node: Node, look: NodeLook, lease: Lease) -> None:
@@ -47,7 +47,7 @@ class TeardownSteps:
         if node.spec.slices == 1:
             node = self._record_request(node, lease, "the node")
             try:
-                operation = self._tools.cloud_under_lease(lease).delete(node.place)
+                operation = self._context.cloud_under_lease(lease).delete(node.place)
             except CloudNotFound:
                 return  # gone between the look and the call; the next look verifies it
             self._record_end(node, look, lease, NodeState.DELETING, operation)
@@ -56,7 +56,7 @@ class TeardownSteps:
         for number, sight in zip(slice_numbers(node), look.members, strict=True):
             if sight is not None and sight.state != NodeState.DELETING and is_ours(node, sight):
                 with suppress(CloudNotFound):
-                    self._tools.cloud_under_lease(lease).delete(place_of(node, number))
+                    self._context.cloud_under_lease(lease).delete(place_of(node, number))
         self._schedule_look(node, lease)
 
     def delete_queued(self, node: Node, lease: Lease) -> None:
@@ -67,13 +67,13 @@ class TeardownSteps:
         """
         node = self._record_request(node, lease, "its queued resource")
         with suppress(CloudNotFound):  # gone meanwhile; the next look verifies it
-            operation = self._tools.cloud_under_lease(lease).dequeue(node.place, force=True)
+            operation = self._context.cloud_under_lease(lease).dequeue(node.place, force=True)
             self._schedule_look(node, lease, operation)
 
     def _record_request(self, node: Node, lease: Lease, what: str) -> Node:
         """Record the deletion and its cause once, however often it is retried. The event is written
         before the call, because the answer may be lost."""
-        now, since = self._tools.clock(), node.sent_at or 0
+        now, since = self._context.clock(), node.sent_at or 0
         message = f"deletion of {what} in {node.zone}: {_describe_cause(node)}"
 
         def add_event(unit: Unit, node: Node) -> Node:
@@ -82,11 +82,11 @@ class TeardownSteps:
                 unit.events.add(Event(node.id, now, "state", message))
             return node
 
-        return self._tools.save(node, lease, add_event)
+        return self._context.save(node, lease, add_event)
 
     def _schedule_look(self, node: Node, lease: Lease, operation: Operation | None = None) -> None:
-        now = self._tools.clock()
-        later = max(self._tools.installation.period, retry_delay(node.tries) if node.tries else 0)
+        now = self._context.clock()
+        later = max(self._context.installation.period, retry_delay(node.tries) if node.tries else 0)
 
         def count_try(_unit: Unit, node: Node) -> Node:
             return replace(
@@ -96,7 +96,7 @@ class TeardownSteps:
                 next_try_at=now + later,
             )
 
-        self._tools.save(node, lease, count_try)
+        self._context.save(node, lease, count_try)
 
     def _record_end(
         self, node: Node, look: NodeLook, lease: Lease, state: NodeState, operation: Operation
@@ -106,11 +106,11 @@ class TeardownSteps:
         The new state also begins then; it may be over by the time of the write. If this process has
         slept since the look, the node may have been preempted before the operation.
         """
-        now = self._tools.clock()
+        now = self._context.clock()
 
         def end_usage_and_move(unit: Unit, node: Node) -> Node:
             poll = Poll(now, max(node.seen_at, look.asked_at), (operation,))
-            book = lock_and_price(unit, [node.id], self._tools.prices)
+            book = lock_and_price(unit, [node.id], self._context.prices)
             node = end_usage(unit, node, lambda _: poll, book)
             is_stop = state == NodeState.STOPPING
             cause = f": {_describe_cause(node)}" if is_stop else f", was {node.state}"
@@ -120,10 +120,10 @@ class TeardownSteps:
                 node.with_state(state, operation.created_at),
                 operation=operation.name,
                 tries=0,
-                next_try_at=now + self._tools.installation.period,
+                next_try_at=now + self._context.installation.period,
             )
 
-        self._tools.save(node, lease, end_usage_and_move)
+        self._context.save(node, lease, end_usage_and_move)
 
     def clear_failed(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Delete a node that can never reach its requested state, but holds its name and quota.
@@ -131,7 +131,7 @@ class TeardownSteps:
         After a failed placement another attempt follows. A node that was lost is created again only
         if its owner asked for that.
         """
-        now, lost = self._tools.clock(), node.up_since is not None
+        now, lost = self._context.clock(), node.up_since is not None
         # The error that the cloud reports for the queued resource, or else for the create.
         operation, error = look.operation, None if look.queue is None else look.queue.error
         if error is None and operation is not None and operation.verb == "create":
@@ -159,7 +159,7 @@ class TeardownSteps:
             return replace(with_replacing(node, now), last_error=reason)
 
         if not node.replacing:
-            node = self._tools.save(node, lease, end_attempt)
+            node = self._context.save(node, lease, end_attempt)
         if look.queue is not None:
             self.delete_queued(node, lease)
         else:
@@ -167,14 +167,14 @@ class TeardownSteps:
 
     def close(self, node: Node, lease: Lease, *, vanished: bool) -> None:
         """Close a node that is verified gone: GET has just answered that it does not exist."""
-        now = self._tools.clock()
-        poll = self._tools.records.build_poll(node, now)
+        now = self._context.clock()
+        poll = self._context.records.build_poll(node, now)
         reason = node.delete_reason
         if vanished:
             reason = "it was deleted outside this service"
 
         def close_records(unit: Unit, node: Node) -> Node:
-            book = lock_and_price(unit, [node.id], self._tools.prices)
+            book = lock_and_price(unit, [node.id], self._context.prices)
             known = polls_since(poll, unit.nodes.shown_at(node.id))
             node = end_usage(unit, node, known, book)
             shorten_last_usage(unit, node, known, book)
@@ -196,7 +196,7 @@ class TeardownSteps:
                 next_try_at=None,
             )
 
-        self._tools.save(node, lease, close_records)
+        self._context.save(node, lease, close_records)
 
 
 def _describe_cause(node: Node) -> str:

@@ -8,7 +8,11 @@ from dataclasses import dataclass, replace
 from service.controllers.recording.posting import post_usage
 from service.domain.event import Event
 from service.domain.evidence.interruptions import describe_shortened, shorten_to_record
-from service.domain.evidence.observation import has_stayed_up, observe_node, usage_of_gone
+from service.domain.evidence.observation import (
+    close_usage_of_down_node,
+    has_stayed_up,
+    observe_node,
+)
 from service.domain.evidence.poll import Poll
 from service.domain.evidence.unseen_usage import (
     describe_unseen_usage,
@@ -127,10 +131,10 @@ def _waive_earlier(
         write_usage(unit, usage, book, poll.now)
 
 
-def intervals_of_placement(unit: Unit, one: Node, number: int) -> list[Usage]:
+def intervals_of_placement(unit: Unit, node: Node, number: int) -> list[Usage]:
     """The intervals of a node's current placement, or of one of its slices, first to last."""
-    since = one.sent_at or 0
-    own = (usage for usage in unit.usage.list_by_node(one.id) if usage.slice == number)
+    since = node.sent_at or 0
+    own = (usage for usage in unit.usage.list_by_node(node.id) if usage.slice == number)
     return [usage for usage in own if usage.start >= since]
 
 
@@ -203,7 +207,7 @@ def record_lost(unit: Unit, node: Node, lost: Lost, book: PriceBook) -> Node:
 def _end_part(unit: Unit, member: Node, number: int, poll: Poll, book: PriceBook) -> Node:
     """Close the usage of one slice, or of a node without slices."""
     running = unit.usage.find_open(member.id, number)
-    usage = usage_of_gone(member, running, poll)
+    usage = close_usage_of_down_node(member, running, poll)
     if usage is None:
         usage = find_return(member, unit.usage.find_last_end(member.id, number), poll)
     if usage is None:
@@ -251,5 +255,5 @@ def write_usage(unit: Unit, usage: Usage, book: PriceBook, now: int) -> None:
     """Save the usage and post the whole interval again: an earlier posting may have had another
     start or price."""
     saved = unit.usage.save(replace(usage, dirty=True))
-    unit.beliefs.add(saved, now)
+    unit.usage_versions.add(saved, now)
     post_usage(unit, saved, book, now)

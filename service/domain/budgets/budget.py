@@ -111,9 +111,11 @@ class Payer:
     labels: Mapping[str, str]
 
 
-def payer_under(node: Node, one: Attribution) -> Payer:
+def payer_under(node: Node, attribution: Attribution) -> Payer:
     """Return the payer of a node, to whom budgets apply, under one of its attributions."""
-    return Payer(node.spec.project, one.team, one.owner, one.job, one.labels)
+    return Payer(
+        node.spec.project, attribution.team, attribution.owner, attribution.job, attribution.labels
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,13 +179,15 @@ def _with_commitment(of: Resource, use: CommittedUse) -> Resource:
     return replace(of, committed=use)
 
 
-def committed_use(one: Commitment, status: Status) -> CommittedUse:
+def committed_use(commitment: Commitment, status: Status) -> CommittedUse:
     """The committed-use discount in the billing of a row, by its commitment and status."""
-    return CommittedUse(path_of(one), one.name, _TYPES[one.term], status)
+    return CommittedUse(path_of(commitment), commitment.name, _TYPES[commitment.term], status)
 
 
-def path_of(one: Commitment) -> str:
+def path_of(commitment: Commitment) -> str:
     """Google's full name of a commitment for billing; our own name if no project pays for it."""
-    if not one.project:
-        return f"tpu-steward/commitments/{one.id}"
-    return f"projects/{one.project}/regions/{one.region}/commitments/{one.name}"
+    if not commitment.project:
+        return f"tpu-steward/commitments/{commitment.id}"
+    return (
+        f"projects/{commitment.project}/regions/{commitment.region}/commitments/{commitment.name}"
+    )

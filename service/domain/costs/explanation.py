@@ -174,12 +174,16 @@ def vm_note_of(usage: Usage) -> str:
     )
 
 
-def reservation_note_of(one: Reservation) -> str:
+def reservation_note_of(reservation: Reservation) -> str:
     """The explanation of the price of a line by the reservation that its node ran in."""
-    withdrawn = "" if one.withdrawn_at is None else f"; its record was withdrawn: {one.reason}"
+    withdrawn = (
+        ""
+        if reservation.withdrawn_at is None
+        else f"; its record was withdrawn: {reservation.reason}"
+    )
     return (
-        f"it ran in the reservation {one.name} ({one.id}), at its price; what no node uses of"
-        f" it is charged under the reservation itself{withdrawn}"
+        f"it ran in the reservation {reservation.name} ({reservation.id}), at its price; what no"
+        f" node uses of it is charged under the reservation itself{withdrawn}"
     )
 
 

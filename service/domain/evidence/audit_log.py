@@ -47,23 +47,24 @@ _LONGEST_REASON = 100
 class LogState:
     """Whether a project's log has answered the holder of `lease`.
 
-    `silent_since` is when the log stopped to answer (None while it answers). `heard` says that
-    no deletion waits for the log any more. It is False for a daemon that has just taken over.
+    `silent_since` is when the log stopped answering; None while it answers.
+    `releases_deletions` is True once the log has answered the holder of `lease`, or was silent for
+    PATIENCE: budget deletions then wait no longer. It is False right after a takeover.
     """
 
     lease: Lease
     silent_since: int | None
-    heard: bool = False
+    releases_deletions: bool = False
 
 
 def next_log_state(before: LogState | None, lease: Lease, now: int, *, answered: bool) -> LogState:
-    """The state of the audit log after one more query. A log that is silent for PATIENCE counts as
-    heard."""
+    """The state of the audit log after one more query. After PATIENCE seconds of silence, deletions
+    are released without an answer."""
     if answered:
-        return LogState(lease, None, heard=True)
+        return LogState(lease, None, releases_deletions=True)
     mine = before if before is not None and before.lease == lease else None
     since = now if mine is None or mine.silent_since is None else mine.silent_since
-    return LogState(lease, since, heard=now - since >= PATIENCE)
+    return LogState(lease, since, releases_deletions=now - since >= PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,11 @@ from service.domain.metering.usage import with_end
 from service.domain.nodes.node import Node
 from service.domain.nodes.operation import COMES_UP, GOES_DOWN, Operation
 
-_DOWN = ("stop", "reimage")
-_UP = ("start", "reimage")
-"""Verbs of operations that end an interval of a node, and of those that begin the next."""
+_DOWN_VERBS = ("stop", "reimage")
+"""Verbs of the operations that end an interval of a node that comes up again."""
+
+_UP_VERBS = ("start", "reimage")
+"""Verbs of the operations that begin the next interval."""
 
 
 def find_interruptions(operations: Sequence[Operation], since: int) -> list[tuple[int, int]]:
@@ -26,9 +28,9 @@ def find_interruptions(operations: Sequence[Operation], since: int) -> list[tupl
     Successful operations alone count. Whole UTC seconds, in order.
     """
     known = [op for op in operations if op.has_succeeded and op.ended_at is not None]
-    ups = [op.ended_at for op in known if op.verb in _UP and op.ended_at is not None]
+    ups = [op.ended_at for op in known if op.verb in _UP_VERBS and op.ended_at is not None]
     found: list[tuple[int, int]] = []
-    for down in sorted(op.created_at for op in known if op.verb in _DOWN):
+    for down in sorted(op.created_at for op in known if op.verb in _DOWN_VERBS):
         up = min((at for at in ups if at > down), default=None)
         if up is not None and up > since and (not found or down > found[-1][1]):
             found.append((down, up))
@@ -68,8 +70,8 @@ def split_at_interruptions(usage: Usage, operations: Sequence[Operation]) -> lis
 
 
 def shorten_to_record(usage: Usage, operations: Sequence[Operation]) -> Usage | None:
-    """A closed interval, shortened to the last stop or deletion that the operations show, after
-    which the node stayed down.
+    """A closed interval, shortened to the first stop, deletion or reimage after which the node did
+    not come up again, as the operations show.
 
     None if no operation took the node down before the recorded end. The operation need not have
     succeeded: a stop never ends as STOPPED when a deletion is accepted meanwhile.
@@ -92,7 +94,7 @@ def shorten_to_record(usage: Usage, operations: Sequence[Operation]) -> Usage | 
 
 
 def describe_shortened(node: Node, before: Usage, after: Usage, now: int) -> Event:
-    """The event of an interval that was shortened by an interruption."""
+    """The event of an interval that an earlier stop or deletion has shortened."""
     seconds = (before.end or now) - (after.end or now)
     return Event(
         node.id,

@@ -123,12 +123,14 @@ def state_of_absent_node(node: Node, queue: QueuedResource) -> str:
     return NodeState.DELETING if leaving else NodeState.TERMINATED
 
 
-def usage_of_gone(
+def close_usage_of_down_node(
     node: Node, running: Usage | None, poll: Poll, *, was_lost: bool = False
 ) -> Usage | None:
-    """The closed usage of a node that is observed to be gone: the running usage, now closed, or
-    usage that no poll saw. `was_lost` says that the node is still shown, as preempted or
-    terminated.
+    """The closed usage of a node that is no longer READY: it is down, lost or gone. This is the
+    running usage, now closed, or else usage that no poll saw.
+
+    `was_lost` says that the cloud shows the node as PREEMPTED or TERMINATED: it may have been READY
+    although its create or start has failed.
 
     Usage between two polls is assumed if an operation says that the node came up, or if nothing
     rules it out. None if there was no usage.
@@ -141,7 +143,7 @@ def usage_of_gone(
     poll = replace(poll, previous=max(poll.previous, node.sent_at or 0))
     # Whether the create or start that was under way has failed by the cloud's operations. A node
     # that was preempted came up all the same, or may have.
-    verb = None if was_lost else _COMES_UP_BY.get(node.state)
+    verb = None if was_lost else _VERB_OF_FIRST_START.get(node.state)
     has_failed = any(op.verb == verb and op.error is not None for op in poll.operations)
     # Whether the queued resource was accepted and may have run nodes between two polls. Nothing is
     # left of the queued resource, and nothing says when it ended.
@@ -166,6 +168,7 @@ def usage_of_gone(
 
 
 def _usage_after(node: Node, sight: CloudNode, running: Usage | None, poll: Poll) -> Usage | None:
+    """The usage that the shown state opens, leaves running or closes; None if there is none."""
     if is_billable(sight.state):
         return running if running is not None else _open_usage(node, poll)
     # Whether the node was READY before this state. A node that is started was stopped, so it was
@@ -174,7 +177,7 @@ def _usage_after(node: Node, sight: CloudNode, running: Usage | None, poll: Poll
     was_ready = node.up_since is None if is_starting else sight.state != NodeState.CREATING
     usage: Usage | None = None
     if running is not None or sight.state in _DOWN:
-        usage = usage_of_gone(node, running, poll, was_lost=sight.state in LOST)
+        usage = close_usage_of_down_node(node, running, poll, was_lost=sight.state in LOST)
     elif has_stayed_up(node, sight.state):
         usage = find_return(node, node.state_since, poll)
     elif was_ready:
@@ -197,12 +200,13 @@ _DOWN = _GOING | LOST | {NodeState.STOPPED}
 
 
 def _open_usage(node: Node, poll: Poll) -> Usage:
+    """Open an interval. Its start is exact by an operation, or lies between two polls."""
     came_up = poll.last_up
     if node.up_since is not None and came_up is not None and came_up < poll.previous:
         came_up = None  # this start belongs to an earlier interval
     start, start_hi, evidence = find_start_bounds(poll.previous, poll.now, came_up)
     # Two polls may both see the node on its way up, although it was READY between them and
-    # restarted: since when may it have been READY unseen?
+    # restarted. `since` is the earliest instant at which it may have been READY unseen.
     is_rising = node.state in _MAY_TURN_READY
     since = min(poll.previous, node.state_since) if is_rising else poll.previous
     earlier = poll.first_up_before(start, since)
@@ -217,6 +221,8 @@ def _open_usage(node: Node, poll: Poll) -> Usage:
 
 
 def _close_usage(usage: Usage, poll: Poll) -> Usage:
+    """Close an interval. Its end is exact by an operation, or lies between two polls; the bound is
+    wider if a stop failed, or if the node may have been preempted before its deletion."""
     went_down = poll.last_down
     if went_down is not None and went_down < usage.start:
         went_down = None
@@ -234,7 +240,7 @@ def _find_recorded_usage(node: Node, poll: Poll) -> Usage | None:
     """Usage between two polls, if an operation says that the node came up; else None."""
     came_up = poll.last_up
     if node.up_since is not None:
-        came_up = poll.last_end_of(_COMES_BACK_BY.get(node.state, ""))
+        came_up = poll.last_end_of(_VERB_OF_RESTART.get(node.state, ""))
         if came_up is None or came_up < poll.previous:
             return None
     if came_up is None:
@@ -248,15 +254,17 @@ COMES_BACK_BY_ITSELF = frozenset({NodeState.RESTARTING, NodeState.REPAIRING})
 _UP_WITHOUT_RECORD = COMES_BACK_BY_ITSELF | {NodeState.CREATING}
 """A node can also come up after CREATING although its operation failed or is lost."""
 
-_COMES_BACK_BY: Mapping[str, str] = {
+_VERB_OF_RESTART: Mapping[str, str] = {
     NodeState.STARTING: "start",
     NodeState.REIMAGING: "reimage",
 }
+"""The operation that makes a node READY again, by the state while it is under way."""
 
-_COMES_UP_BY: Mapping[str, str] = {
+_VERB_OF_FIRST_START: Mapping[str, str] = {
     NodeState.CREATING: "create",
     NodeState.STARTING: "start",
 }
+"""The operation that makes a node READY for the first time that a poll sees, by its state."""
 
 _MAY_TURN_READY = frozenset(
     {

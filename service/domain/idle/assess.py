@@ -176,7 +176,7 @@ def evidence_of(
             worker: at for worker, at in signals.named_at.items() if worker in signals.instances
         },
         unread_since=signals.unread_since,
-        report_seconds=report_age(times),
+        report_seconds=max_report_age(times),
         heartbeat_until=subject.heartbeat_until,
         job=subject.job,
         queued_job=subject.queued_job,
@@ -233,7 +233,7 @@ def verdict_on(
     return judge_evidence(evidence, subject.applied.rule.idle_after_seconds, now, times.telemetry)
 
 
-def report_age(times: IdleTimes) -> int:
+def max_report_age(times: IdleTimes) -> int:
     """Return the largest age that the newest report of a node may have at its assessment. The node
     is read every five minutes, and the next report has been read by then."""
     return REPORT_PAUSE + REPORT_AGE + 2 * times.period

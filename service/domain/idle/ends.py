@@ -16,7 +16,7 @@ from service.domain.idle.course import State
 from service.domain.idle.policy import Action, AppliedRule, Waste
 from service.domain.idle.proof import IdleVerdict
 from service.domain.idle.signals.signal import Level
-from service.domain.lifecycle.lifecycle import out_of_time
+from service.domain.lifecycle.expiry import out_of_time
 from service.domain.lifecycle.precedence import HELD_BY, EndCause, Holder
 from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node, waits_for_job_end
 from service.domain.nodes.node import Asked, Node
@@ -66,7 +66,7 @@ def list_causes(
     found += [(EndCause.BUDGET, describe_exceeded(name)) for name in first_to_last]
     if over := out_of_time(node, now):
         found.append((EndCause.TTL, over))
-    if applied is not None and watched is not None and _is_idle(node, applied, watched):
+    if applied is not None and watched is not None and _ends_for_idleness(node, applied, watched):
         assert watched.verdict is not None
         found.append((EndCause.IDLE, describe_idleness(watched.verdict)))
     return tuple(found)
@@ -90,7 +90,7 @@ _WASTED: Mapping[Waste, str] = {
 }
 
 
-def _is_idle(node: Node, applied: AppliedRule, watched: WatchedNode) -> bool:
+def _ends_for_idleness(node: Node, applied: AppliedRule, watched: WatchedNode) -> bool:
     """Whether this incarnation is proved idle, and its policy would stop or delete it for that."""
     course, verdict = watched.course, watched.verdict
     if verdict is None or verdict.level is not Level.QUIET or course.incarnation != node.attempt:
@@ -160,7 +160,7 @@ def _find_idle_end(outlook: EndOutlook, now: int) -> End | None:
     verb = "deletes" if applied.rule.action is Action.DELETE else "stops"
     whose = "its own policy" if applied.is_own else f"the policy of {applied.source}"
     reason = f"{whose} {verb} idle nodes"
-    if _is_idle(node, applied, watched):
+    if _ends_for_idleness(node, applied, watched):
         reason = f"{describe_idleness(watched.verdict)}; {reason}"
     at, keep = watched.due_at, subject.keep
     is_candidate = watched.course.state is State.CANDIDATE

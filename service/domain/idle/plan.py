@@ -76,15 +76,17 @@ class CleanupPlan:
         return sum(entry.hourly or 0 for entry in self.entries)
 
 
-def check_fresh(plan_id: str, before: CleanupPlan | None, now: CleanupPlan) -> None:
+def check_fresh(plan_id: str, before: CleanupPlan | None, current: CleanupPlan) -> None:
     """Raise Conflict, with the changes, if the plan with this id is not the current cleanup plan.
     `before` is the plan with this id; None where it is unknown."""
-    if plan_id == now.id:
+    if plan_id == current.id:
         return
-    changed = ["there is no such plan"] if before is None else list(list_differences(before, now))
+    changed = (
+        ["there is no such plan"] if before is None else list(list_differences(before, current))
+    )
     raise Conflict(
         f"the plan is stale: {'; '.join(changed[:5])}; make a new plan and read it",
-        plan_id=now.id,
+        plan_id=current.id,
         changed=changed,
     )
 

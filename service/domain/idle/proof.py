@@ -304,8 +304,8 @@ def job_activity(evidence: ActivityEvidence, job: JobActivity, now: int) -> tupl
 
 def _was_free(track: SignalTrack | None, job: JobActivity, oldest: int) -> bool:
     """Whether reports show that no process held the device of a worker at the newest progress of
-    the job, and for `OPEN_SECONDS` since its start. Of progress after the newest report, the report
-    counts if it is not before `oldest`."""
+    the job, and for `OPEN_SECONDS` since its start. If the progress is later than the newest
+    report, that report counts only if it ended at `oldest` or later."""
     if track is None or (job.progress_at >= track.end and track.end < oldest):
         return False
     at = min(job.progress_at, track.end - 1)

@@ -9,7 +9,7 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import to_rfc3339
 from service.domain.errors import Conflict, Rejected
 from service.domain.idle.policy import check_own
-from service.domain.lifecycle.lifecycle import next_deadline
+from service.domain.lifecycle.expiry import next_deadline
 from service.domain.nodes.keep import TTL_HELD, TTL_TOLD, cloud_ends_at, is_on_notice, without_keep
 from service.domain.nodes.node import Asked, IdlePolicy, Node, NodeSpec
 

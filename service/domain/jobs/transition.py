@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from service.domain.jobs.follow import Follow, decide_follow_up, is_infrastructure
 from service.domain.jobs.job import (
     Attempt,
     Job,
@@ -15,11 +14,12 @@ from service.domain.jobs.job import (
     TaskAction,
     attempt_id,
 )
-from service.domain.jobs.next import SHOWN, AttemptDecision, AttemptStep, reports_of
 from service.domain.jobs.outcome import AttemptVerdict, exit_codes_of
 from service.domain.jobs.pace import OUTAGE_SECONDS
 from service.domain.jobs.presets import device_warnings
 from service.domain.jobs.report import SupervisorReport, WorkerState, is_newer
+from service.domain.jobs.retries import FollowUp, decide_follow_up, is_infrastructure
+from service.domain.jobs.step import SHOWN, AttemptDecision, AttemptStep, reports_of
 from service.domain.jobs.task import needs_barrier
 from service.domain.nodes.node import Asked, Node, NodeState
 
@@ -35,7 +35,7 @@ class JobTransition:
 
     job: Job
     attempt: Attempt
-    follow: Follow | None = None
+    follow: FollowUp | None = None
 
 
 @dataclass(frozen=True, slots=True)

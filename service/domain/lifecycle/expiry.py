@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from service.domain.lifecycle.lifecycle import next_deadline
 from service.domain.lifecycle.precedence import EndCause, Holder, decide_end
 from service.domain.nodes.keep import (
     TTL_HELD,
@@ -22,6 +21,9 @@ from service.domain.nodes.keep import (
 from service.domain.nodes.node import Asked, Node
 
 NOTICE = "notice that its time to live is over"
+
+HELD_SECONDS = 60
+"""Seconds between two polls of a node whose end is held back without a date."""
 
 
 class ExpiryStep(StrEnum):
@@ -39,15 +41,30 @@ class Expiry:
     `held_by` is what holds the end back.
     """
 
-    turn: ExpiryStep
+    step: ExpiryStep
     reason: str
     held_by: tuple[Holder, ...] = ()
+
+
+def out_of_time(node: Node, now: int) -> str:
+    """Why the owner's time limits end the lifecycle of a node; empty if they do not."""
+    if node.asked is Asked.ABSENT:
+        return ""
+    if node.ready_at is not None:
+        over = node.deletes_at is not None and now >= node.deletes_at
+        return "its time to live has expired" if over else ""
+    limit, until = node.spec.max_wait_seconds, node.spec.valid_until
+    if limit is not None and now - node.created_at >= limit:
+        return f"it was not READY within {limit} seconds"
+    if until is not None and now >= until:
+        return "it was not READY by the time until which it was wanted"
+    return ""
 
 
 def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | None:
     """The action on the expiry of a node; None while nothing ends it.
 
-    `over` is why its time is over (`service.domain.lifecycle.lifecycle.out_of_time`); empty if it
+    `over` is why its time is over (see `out_of_time`); empty if it
     is not. A node that was never READY ends in spite of any holder: there is nothing to keep.
     """
     if node.asked is Asked.ABSENT:
@@ -72,8 +89,28 @@ def expiry_of(node: Node, over: str, now: int, *, is_paused: bool) -> Expiry | N
     outlived = keep is not None and keep.until is not None and (node.deletes_at or 0) < keep.until
     was_kept = (node.ends_after_keep == TTL_HELD or outlived) and not is_on_notice(node)
     needs_notice = decision.ender is EndCause.TTL and was_kept
-    turn = ExpiryStep.NOTICE if needs_notice else ExpiryStep.END
-    return Expiry(turn, reasons[decision.ender])
+    step = ExpiryStep.NOTICE if needs_notice else ExpiryStep.END
+    return Expiry(step, reasons[decision.ender])
+
+
+def next_deadline(node: Node, now: int) -> int | None:
+    """The next instant at which a time limit may end a node's lifecycle; None if there is none.
+
+    An end that a keep or a pause holds back is checked again when that may be over.
+    """
+    if node.asked is Asked.ABSENT:
+        return node.deletes_at
+    if node.ready_at is None and not node.ends_after_keep:
+        limit, until = node.spec.max_wait_seconds, node.spec.valid_until
+        ends = (None if limit is None else node.created_at + limit, until)
+        return min((end for end in ends if end is not None), default=None)
+    at = now if node.ends_after_keep else node.deletes_at
+    if at is None:
+        return None
+    keep = keep_of_node(node)
+    if keep is not None and keep.is_active(max(at, now)):
+        at = now if keep.until is None else max(at, keep.until)
+    return at if at > now else now + HELD_SECONDS
 
 
 def with_end_held(node: Node, expiry: Expiry, now: int) -> Node:

@@ -8,10 +8,10 @@ from service.domain.clock import to_rfc3339
 from service.domain.errors import CloudError
 from service.domain.lifecycle import queueing, reimaging
 from service.domain.lifecycle.absence import Absence
+from service.domain.lifecycle.expiry import out_of_time
 from service.domain.lifecycle.in_flight import may_still_appear
 from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.deletion import wanted_since
-from service.domain.nodes.keep import keep_of_node
 from service.domain.nodes.node import LOST, Asked, CloudNode, Node, NodeState
 from service.domain.nodes.operation import Operation
 from service.domain.nodes.ownership import is_ours
@@ -25,9 +25,6 @@ LATE_SECONDS = 15
 """Seconds to wait for a node that is still shown after its create has failed: it may come up just
 then."""
 
-
-HELD_SECONDS = 60
-"""Seconds between two polls of a node whose end is held back without a date."""
 
 _BY_ABSENCE = frozenset({NodeStep.NEXT, NodeStep.CLOSE, NodeStep.VANISH})
 """Steps that need a certain absence."""
@@ -102,21 +99,6 @@ def _when_as_asked(node: Node, sight: CloudNode, operation: Operation | None) ->
     return NodeStep.SETTLE
 
 
-def out_of_time(node: Node, now: int) -> str:
-    """Why the owner's time limits end the lifecycle of a node; empty if they do not."""
-    if node.asked is Asked.ABSENT:
-        return ""
-    if node.ready_at is not None:
-        over = node.deletes_at is not None and now >= node.deletes_at
-        return "its time to live has expired" if over else ""
-    limit, until = node.spec.max_wait_seconds, node.spec.valid_until
-    if limit is not None and now - node.created_at >= limit:
-        return f"it was not READY within {limit} seconds"
-    if until is not None and now >= until:
-        return "it was not READY by the time until which it was wanted"
-    return ""
-
-
 def may_have_come_up(node: Node) -> bool:
     """Whether the node was sent, is still wanted, and was never seen READY in its lifecycle.
 
@@ -169,26 +151,6 @@ def describe_alarm(node: Node, now: int, rate: str) -> str:
         f" {(now - since) // 60} minutes later ({shown}); {rate}. The deletion is retried"
         " indefinitely"
     )
-
-
-def next_deadline(node: Node, now: int) -> int | None:
-    """The next instant at which a time limit may end a node's lifecycle; None if there is none.
-
-    An end that a keep or a pause holds back is checked again when that may be over.
-    """
-    if node.asked is Asked.ABSENT:
-        return node.deletes_at
-    if node.ready_at is None and not node.ends_after_keep:
-        limit, until = node.spec.max_wait_seconds, node.spec.valid_until
-        ends = (None if limit is None else node.created_at + limit, until)
-        return min((end for end in ends if end is not None), default=None)
-    at = now if node.ends_after_keep else node.deletes_at
-    if at is None:
-        return None
-    keep = keep_of_node(node)
-    if keep is not None and keep.is_active(max(at, now)):
-        at = now if keep.until is None else max(at, keep.until)
-    return at if at > now else now + HELD_SECONDS
 
 
 def wait_delay(waited: int, period: int) -> int:

@@ -152,29 +152,29 @@ def _check_place(wanted: Reservation) -> None:
         )
 
 
-def usage_of(one: Reservation, usage_id: str) -> Usage:
+def usage_of(reservation: Reservation, usage_id: str) -> Usage:
     """The whole calendar-mode reservation as an interval to charge; the purchase defines both
     ends."""
     return Usage(
         id=usage_id,
-        node_id=one.id,
-        project=one.project,
-        zone=one.zone,
-        accelerator_type=one.generation,
-        chips=one.chips,
+        node_id=reservation.id,
+        project=reservation.project,
+        zone=reservation.zone,
+        accelerator_type=reservation.generation,
+        chips=reservation.chips,
         sku=Sku(
-            one.generation,
+            reservation.generation,
             RESERVED,
-            region_of(one.zone),
-            pool=pool_of(one.project, one.zone, one.name),
+            region_of(reservation.zone),
+            pool=pool_of(reservation.project, reservation.zone, reservation.name),
         ),
-        start=one.start,
-        start_hi=one.start,
+        start=reservation.start,
+        start_hi=reservation.start,
         start_evidence=Evidence.PURCHASE,
-        end=one.end,
-        end_lo=one.end,
+        end=reservation.end,
+        end_lo=reservation.end,
         end_evidence=Evidence.PURCHASE,
-        free="" if one.withdrawn_at is None else f"withdrawn: {one.reason}",
-        posted_until=one.start,
+        free="" if reservation.withdrawn_at is None else f"withdrawn: {reservation.reason}",
+        posted_until=reservation.start,
         dirty=True,
     )

@@ -1,4 +1,7 @@
-"""Keeps: until then idleness, the time to live or a job's end do not delete the node. Pure."""
+"""A keep: until its end, neither idleness nor the time to live nor a job's end deletes the node.
+
+Pure.
+"""
 
 from __future__ import annotations
 

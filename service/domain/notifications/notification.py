@@ -115,10 +115,10 @@ def sign_body(secret: str, timestamp: int, body: bytes) -> str:
     return f"sha256={hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()}"
 
 
-def next_retry_at(one: Notification, now: int) -> int | None:
+def next_retry_at(notification: Notification, now: int) -> int | None:
     """When a failed notification is retried, with backoff; None when it is given up."""
-    delay = min(HOUR, FIRST_RETRY_SECONDS * 2 ** min(one.tries, 10))
-    return now + delay if now + delay < one.created_at + GIVE_UP_SECONDS else None
+    delay = min(HOUR, FIRST_RETRY_SECONDS * 2 ** min(notification.tries, 10))
+    return now + delay if now + delay < notification.created_at + GIVE_UP_SECONDS else None
 
 
 def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None:
@@ -139,24 +139,24 @@ def check_webhook(url: str, secret: str, *, allow_private: bool = False) -> None
         )
 
 
-def check_recipient(one: Recipient, *, allow_private: bool = False) -> None:
+def check_recipient(recipient: Recipient, *, allow_private: bool = False) -> None:
     """Raise Rejected for an invalid recipient of notifications, or for one without exactly one
     channel.
 
     The URL of a Slack webhook is secret itself, so it needs no secret.
     """
-    if bool(one.webhook) == bool(one.emails):
+    if bool(recipient.webhook) == bool(recipient.emails):
         raise Rejected(
             "a recipient has either a webhook or emails; name each in an entry of its own",
             field="recipients",
         )
-    check_emails(one.emails)
-    if not one.webhook:
-        if one.secret:
+    check_emails(recipient.emails)
+    if not recipient.webhook:
+        if recipient.secret:
             raise Rejected("a secret needs a webhook", field="secret")
         return
-    _check_address(one.webhook, allow_private=allow_private)
-    if not one.secret and one.format is not Format.SLACK:
+    _check_address(recipient.webhook, allow_private=allow_private)
+    if not recipient.secret and recipient.format is not Format.SLACK:
         raise Rejected(
             "a webhook needs a secret of at least 16 characters, which signs what it gets",
             field="secret",

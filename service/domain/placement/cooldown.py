@@ -189,22 +189,24 @@ def _find_standing(
     ]
 
 
-def was_short_lived(one: Placement) -> bool:
+def was_short_lived(placement: Placement) -> bool:
     """Whether a preemption leads to a cooldown, as the node was short-lived. It was preempted
     before READY, or within SHORT_LIFE_SECONDS after it."""
-    if one.outcome is not Outcome.PREEMPTED or one.ended_at is None:
+    if placement.outcome is not Outcome.PREEMPTED or placement.ended_at is None:
         return False
-    return one.ready_at is None or one.ended_at - one.ready_at < SHORT_LIFE_SECONDS
+    return (
+        placement.ready_at is None or placement.ended_at - placement.ready_at < SHORT_LIFE_SECONDS
+    )
 
 
-def _is_recent(one: Placement, now: int) -> bool:
-    window = DEATH_WINDOW_SECONDS if one.outcome is Outcome.PREEMPTED else WINDOW_SECONDS
-    return one.ended_at is not None and one.ended_at > now - window
+def _is_recent(placement: Placement, now: int) -> bool:
+    window = DEATH_WINDOW_SECONDS if placement.outcome is Outcome.PREEMPTED else WINDOW_SECONDS
+    return placement.ended_at is not None and placement.ended_at > now - window
 
 
-def _end_of(one: Placement, now: int) -> int:
+def _end_of(placement: Placement, now: int) -> int:
     """The end of an attempt, `now` at the latest: another replica's clock may be ahead."""
-    return now if one.ended_at is None else min(one.ended_at, now)
+    return now if placement.ended_at is None else min(placement.ended_at, now)
 
 
 NOT_BARRED: Mapping[HardwareKey, Cooldown] = {}

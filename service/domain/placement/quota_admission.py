@@ -1,7 +1,7 @@
 """Decides whether a request fits under the learned quota limits. Pure.
 
 `service.application.placement.quotas` calls it when a node is requested,
-`service.controllers.lifecycle.quotas` when a node is placed.
+`service.controllers.lifecycle.quota` when a node is placed.
 """
 
 from __future__ import annotations

@@ -78,9 +78,6 @@ class Waiting:
         for uid in list(self._waits):
             self.check_node(uid)
 
-    def list_records(self) -> list[NodeRecord]:
-        return [next(iter(waits)).record for waits in self._waits.values()]
-
     def dismiss_node(self, uid: int, reply: Reply) -> None:
         """Answer all waiting requests of a node that is gone."""
         for wait in list(self._waits.get(uid, ())):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from service.store.tables.bills import bill_lines, bill_rows, bills
 from service.store.tables.books import (
     attributions,
-    beliefs,
     daily_costs,
     discounts,
     forecasts,
@@ -13,6 +12,7 @@ from service.store.tables.books import (
     node_days,
     prices,
     usage,
+    usage_versions,
 )
 from service.store.tables.cleanup import (
     cleanup_history,
@@ -27,9 +27,9 @@ from service.store.tables.cleanup import (
 )
 from service.store.tables.fleet import (
     events,
-    hearings,
     idempotency_keys,
     leases,
+    log_releases,
     node_labels,
     nodes,
     observations,
@@ -46,7 +46,6 @@ from service.store.tables.schema import metadata
 __all__ = [
     "alerts",
     "attributions",
-    "beliefs",
     "bill_lines",
     "bill_rows",
     "bills",
@@ -60,7 +59,6 @@ __all__ = [
     "discounts",
     "events",
     "forecasts",
-    "hearings",
     "heartbeat_tokens",
     "heartbeats",
     "holds",
@@ -72,6 +70,7 @@ __all__ = [
     "jobs",
     "leases",
     "ledger",
+    "log_releases",
     "metadata",
     "node_days",
     "node_labels",
@@ -86,4 +85,5 @@ __all__ = [
     "reservations",
     "revisions",
     "usage",
+    "usage_versions",
 ]

@@ -90,8 +90,8 @@ usage = Table(
     ),
 )
 
-beliefs = Table(
-    "beliefs",
+usage_versions = Table(
+    "usage_versions",
     metadata,
     Column("id", serial, primary_key=True),
     Column("usage_id", Text, ForeignKey("usage.id"), nullable=False),

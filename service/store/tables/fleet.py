@@ -184,8 +184,8 @@ leases = Table(
 )
 
 # A table of its own: a renewal would wait for whoever writes this in the row of the lease.
-hearings = Table(
-    "hearings",
+log_releases = Table(
+    "log_releases",
     metadata,
     Column("project", Text, primary_key=True),
     Column("epoch", BigInteger, nullable=False),

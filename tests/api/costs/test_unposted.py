@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.application.nodes.cost import cost_of
+from service.application.nodes.nodes import NodeChange
 from service.controllers.recording.posting import post_usage
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
@@ -34,7 +35,7 @@ def running(units):
         node = stored(units, state=NodeState.READY, ready_at=NOON, team="vision", owner="ada")
         usage = ran_in(units, node, **changes)
         with units() as unit:
-            unit.beliefs.add(usage, NOON)
+            unit.usage_versions.add(usage, NOON)
         return node.id
 
     return node_of
@@ -88,7 +89,7 @@ def test_the_tail_begins_where_the_ledger_ends_and_is_cut_where_another_is_charg
     metered(units, clock)
     assert unposted(client, node_id) == []
     clock.pass_(60)
-    services.nodes.reattribute(node_id, Reattribution(team="nlp"))
+    services.nodes.update(node_id, NodeChange(Reattribution(team="nlp")))
     clock.pass_(30)
     found = unposted(client, node_id)
     assert [(line["start"][11:19], line["end"][11:19]) for line in found] == [

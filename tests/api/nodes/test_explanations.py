@@ -26,7 +26,7 @@ def books(units):
         with units() as unit:
             unit.nodes.add(node)
             usage = unit.usage.save(usage)
-            unit.beliefs.add(usage, NOON)
+            unit.usage_versions.add(usage, NOON)
             usage = post_usage(unit, usage, factories.book(), now)
         return node.id, usage
 

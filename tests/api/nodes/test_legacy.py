@@ -151,7 +151,7 @@ def runs(units, clock, document, seconds, free=""):
         )
         usage = replace(usage, free=free)
         usage = unit.usage.save(usage)
-        unit.beliefs.add(usage, NOON)
+        unit.usage_versions.add(usage, NOON)
         post_usage(unit, usage, PriceBookCache().get_book(unit), clock())
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from service.application.costs.activities import Activities
 from service.domain.clock import HOUR
 from service.domain.idle.rollup import ActivityHour
-from service.domain.idle.signals.activity import Activity
+from service.domain.idle.signals.activity import Activity, ActivitySlot
+from service.domain.metering.meter import Meter
 from tests import factories
 from tests.hands import NOON
 
@@ -46,3 +50,30 @@ def test_two_windows_tell_what_one_over_both_tells(units, usage, cut):
     assert seconds(units, usage, NOON, cut) + seconds(units, usage, cut, end) == whole
     assert whole["idle"] == HOUR
     assert whole["busy"] == 300
+
+
+slots = st.lists(
+    st.tuples(
+        st.integers(0, 30), st.sampled_from([Activity.BUSY, Activity.IDLE, Activity.UNKNOWN])
+    ),
+    unique_by=lambda slot: slot[0],
+)
+
+
+@given(slots, st.integers(0, 3_000), st.integers(1, 9_000))
+def test_the_activities_come_to_what_the_ledger_charges(drawn, warmup, length):
+    usage = factories.usage(start=NOON, start_hi=NOON, end=NOON + length, end_lo=NOON + length)
+    meter = Meter(usage, factories.book(factories.price()), NOON + 10_000, ())
+    known = [
+        ActivitySlot(
+            NOON + 300 * number,
+            NOON + 300 * number + 300,
+            is_busy=what is Activity.BUSY,
+            is_at_rest=what is Activity.IDLE,
+        )
+        for number, what in sorted(drawn)
+    ]
+    pieces = list(Activities({usage.node_id: known}, warmup).cut_usage(usage, NOON, NOON + length))
+    assert sum(meter.charge_in(start, end) for start, end, _ in pieces) == meter.total_charge()
+    assert sum(end - start for start, end, _ in pieces) == length
+    assert all(before[1] == after[0] for before, after in pairwise(pieces))

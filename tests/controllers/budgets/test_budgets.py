@@ -370,7 +370,7 @@ def test_a_project_that_is_not_ours_is_left_to_its_own_daemon(budgeted, units):
     budget, mine, _ = exceeded(budgeted)
     with units() as unit:
         foreign = unit.leases.take("other", "daemon", 3_600)
-        unit.leases.save_heard(foreign, heard=True)
+        unit.leases.save_log_release(foreign, releases_deletions=True)
     budgeted.clock.pass_(900)
     budgeted.controller.tick(foreign)
     assert {budgeted.node(node).asked for node in mine} == {Asked.PRESENT}
@@ -436,12 +436,12 @@ def test_nodes_wait_until_the_log_was_heard_in_every_project_that_counts(budgete
         lease = budgeted.lease
         if where == "elsewhere":
             lease = unit.leases.take("other", "another daemon", 3_600)
-        unit.leases.save_heard(lease, heard=False)
+        unit.leases.save_log_release(lease, releases_deletions=False)
     budgeted.tick(900)
     budgeted.tick(HOUR)
     assert {budgeted.node(node).asked for node in mine} == {Asked.PRESENT}
     with units() as unit:
-        unit.leases.save_heard(lease, heard=True)
+        unit.leases.save_log_release(lease, releases_deletions=True)
     budgeted.tick()
     assert {budgeted.node(node).asked for node in mine} == {Asked.ABSENT}
 

@@ -6,7 +6,7 @@ import pytest
 
 from service.application.costs.costs import CostService
 from service.application.costs.forecasts import ForecastService, month_before, month_of
-from service.controllers.budgets.forecasts import ForecastsController
+from service.controllers.budgets.forecast import ForecastsController
 from service.domain.billing_period import GRACE
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.costs.forecast import Band, Method, Snapshot

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, select
 
 from service.application.cleanup.links import LinkOffer, LinkService
 from service.application.nodes.nodes import NodeService
-from service.controllers.budgets.notifications import CLAIM_SECONDS, DeliveryController
+from service.controllers.notifications import CLAIM_SECONDS, NotificationController
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import CloudUnavailable, InvalidRequest, LeaseLost
 from service.domain.idle.links import LIFE_SECONDS, Link, LinkPromise, LinkRefusal, Verb
@@ -91,7 +91,7 @@ class Outbox:
 
     def deliver(self, lease: Lease | None = None) -> None:
         messengers = dict.fromkeys(Channel, self)
-        DeliveryController(self.units, messengers, self.clock).tick(lease or self.lease)
+        NotificationController(self.units, messengers, self.clock).tick(lease or self.lease)
 
     def tokens(self, number: int = -1) -> dict[Verb, str]:
         """The tokens of a message that was sent."""
@@ -325,7 +325,7 @@ def test_each_try_for_each_recipient_makes_two_links_which_are_deleted_when_long
 def test_the_signature_of_a_webhook_covers_the_links(box, receiver: Receiver):
     box.write(Recipient(receiver.url, SECRET))
     hook = WebhookMessenger(allow_private=True)
-    DeliveryController(box.units, {Channel.WEBHOOK: hook}, box.clock).tick(box.lease)
+    NotificationController(box.units, {Channel.WEBHOOK: hook}, box.clock).tick(box.lease)
     ((_, headers, body),) = receiver.got
     assert headers["X-Steward-Signature"] == sign_body(SECRET, NOON, body)
     box.bodies.append(body.decode())
@@ -336,7 +336,7 @@ def test_the_signature_of_a_webhook_covers_the_links(box, receiver: Receiver):
 def test_a_slack_message_has_the_links(box, receiver: Receiver):
     box.write(Recipient(receiver.url, format=Format.SLACK))
     hook = WebhookMessenger(allow_private=True)
-    DeliveryController(box.units, {Channel.WEBHOOK: hook}, box.clock).tick(box.lease)
+    NotificationController(box.units, {Channel.WEBHOOK: hook}, box.clock).tick(box.lease)
     ((_, _, body),) = receiver.got
     text = json.loads(body)["text"]
     token = text.partition(f"<{PUBLIC_URL}/links/")[2].partition("|Keep it for 4 hours>")[0]
@@ -348,7 +348,7 @@ def test_a_mail_has_the_links(box, office: PostOffice):
     box.write(MAIL)
     relay = Relay("smtp", "127.0.0.1", office.server_address[1])
     mail = MailMessenger(relay, "steward@example.com")
-    DeliveryController(box.units, {Channel.MAIL: mail}, box.clock).tick(box.lease)
+    NotificationController(box.units, {Channel.MAIL: mail}, box.clock).tick(box.lease)
     ((_, raw),) = office.mails
     text = message_from_bytes(raw, policy=policy.default).get_content()
     after = text.partition("Delete it now:")[2].split()[0]
@@ -361,7 +361,7 @@ def test_without_a_public_address_there_are_commands_and_no_links(box, office: P
     box.write(MAIL, public_url="")
     relay = Relay("smtp", "127.0.0.1", office.server_address[1])
     mail = MailMessenger(relay, "steward@example.com")
-    DeliveryController(box.units, {Channel.MAIL: mail}, box.clock).tick(box.lease)
+    NotificationController(box.units, {Channel.MAIL: mail}, box.clock).tick(box.lease)
     ((_, raw),) = office.mails
     text = message_from_bytes(raw, policy=policy.default).get_content()
     assert "tpu-steward nodes keep train --for 4h" in text

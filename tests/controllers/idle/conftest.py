@@ -13,8 +13,8 @@ from sqlalchemy import Engine, update
 from service.application.cleanup.daemon import DaemonActs
 from service.cloud.ports import Sample
 from service.controllers.idle.idle import IdleController, IdleSettings
-from service.controllers.idle.reports import ReportReader
-from service.controllers.idle.telemetry import Start, TelemetryReader, at_once
+from service.controllers.idle.readings import Start, TelemetryReader, at_once
+from service.controllers.idle.report_reads import ReportReader
 from service.domain.errors import CloudUnavailable
 from service.domain.idle.assess import IdleTimes
 from service.domain.idle.cleanup import WatchedNode

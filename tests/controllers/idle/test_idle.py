@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import update
 
 from service.application.cleanup.daemon import DaemonActs
-from service.controllers.budgets.notifications import DeliveryController
+from service.controllers.notifications import NotificationController
 from service.domain.clock import HOUR, parse_rfc3339
 from service.domain.errors import StaleVersion
 from service.domain.event import Event
@@ -827,7 +827,7 @@ def test_messages_carry_links_that_can_be_used_where_people_can_reach_them(lab):
     assert waiting["links"] == {}, "the links are made when the message is sent"
     sent: list[str] = []
     mail = SimpleNamespace(send=lambda one, *_: sent.append(one.body))
-    DeliveryController(lab.units, {Channel.MAIL: mail}, lab.clock).tick(lab.lease)
+    NotificationController(lab.units, {Channel.MAIL: mail}, lab.clock).tick(lab.lease)
     body = json.loads(*sent)
     for verb in Verb:
         address = body["links"][verb]

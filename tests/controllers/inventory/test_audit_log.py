@@ -66,7 +66,7 @@ def test_each_version_of_what_was_believed_is_kept_and_the_correction_names_what
     log.write(path, preempted)
     evidence.tick(lab.lease)
     with lab.units.reading() as unit:
-        versions = unit.beliefs.list_by_usage(usage_of(lab, node).id)
+        versions = unit.usage_versions.list_by_usage(usage_of(lab, node).id)
     assert [version.end_evidence for version in versions] == [None, "observed", "audit"]
     ledger = lab.nodes.list_ledger_lines(node.id, 0, 100)
     assert sum(line.amount_nanos < 0 for line in ledger) == 1

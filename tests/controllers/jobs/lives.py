@@ -29,12 +29,12 @@ from service.controllers.inventory.inventory import InventoryController
 from service.controllers.jobs.jobs import JobsController
 from service.controllers.lifecycle.context import Installation, StepContext
 from service.controllers.lifecycle.lifecycle import LifecycleController
-from service.controllers.lifecycle.steps import Steps
+from service.controllers.lifecycle.step import Steps
 from service.controllers.metering import MeteringController
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.errors import CloudError, ImageNotFound
-from service.domain.jobs import next as next_step
 from service.domain.jobs import outcome
+from service.domain.jobs import step as job_step
 from service.domain.jobs.image import ImageFacts
 from service.domain.jobs.job import Attempt, Job, JobSpec, Phase, Reason, Retries, TaskAction
 from service.domain.jobs.submission import Submission
@@ -457,7 +457,7 @@ class Life:
         """Live until all is at rest; a `shortened` life may end before all has happened."""
         with ExitStack() as stack:
             if self.impatient:
-                stack.enter_context(patch.object(next_step, "SILENT_SECONDS", 120))
+                stack.enter_context(patch.object(job_step, "SILENT_SECONDS", 120))
                 stack.enter_context(patch.object(outcome, "CLASSIFY_SECONDS", 45))
             self._live(house, shortened=shortened)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from service.api.jobs.views import AttemptView
+from service.application.nodes.nodes import NodeChange
 from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.catalog.images import Framework
 from service.domain.catalog.provisioning import ProvisioningModel
@@ -615,7 +616,7 @@ def test_what_was_decided_before_a_node_changed_hands_is_not_written_after_it(la
         lab.ticks(200)
         assert lab.state(job) == "CANCELLED"
     with pytest.raises(StaleVersion):
-        lab.nodes.reattribute(node.id, Reattribution(owner="grace"), version=before)
+        lab.nodes.update(node.id, NodeChange(Reattribution(owner="grace")), version=before)
     with pytest.raises(StaleVersion):
         lab.nodes.stop(node.id, version=before)
 
@@ -624,7 +625,7 @@ def test_an_owner_who_is_named_while_a_job_pays_is_charged_after_it(lab):
     node = lab.up()
     job = lab.submit(node=node.name, owner="ada")
     lab.ticks(20)
-    lab.nodes.reattribute(node.id, Reattribution(owner="grace"))
+    lab.nodes.update(node.id, NodeChange(Reattribution(owner="grace")))
     lab.jobs.cancel(job.id)
     lab.ticks(200)
     with lab.units.reading() as unit:

@@ -180,7 +180,7 @@ def test_a_zone_that_denies_our_credentials_is_left_alone_and_a_human_is_told(la
     node = lab.ask(**TWO)
     with capture_logs() as logs:
         lab.tick()
-    assert [entry["zone"] for entry in logs if entry["event"] == "placing.denied"] == ["us-west4-a"]
+    assert [entry["zone"] for entry in logs if entry["event"] == "launch.denied"] == ["us-west4-a"]
     lab.tick()
     assert zones_asked(lab) == ["us-west4-a", "us-central1-a"]
     assert attempts(lab, node)[0].outcome is Outcome.DENIED

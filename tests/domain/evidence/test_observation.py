@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY
 from service.domain.errors import CapacityUnavailable, CloudUnavailable
-from service.domain.evidence.observation import observe_node, observe_queue, usage_of_gone
+from service.domain.evidence.observation import (
+    close_usage_of_down_node,
+    observe_node,
+    observe_queue,
+)
 from service.domain.evidence.poll import Poll
 from service.domain.metering.meter import CLOCK_TOLERANCE, Evidence, Meter
 from service.domain.nodes.node import Endpoint, NodeState
@@ -190,7 +194,11 @@ def test_usage_closes_in_every_state_but_ready(up, state):
 def test_what_is_gone_from_the_cloud_is_closed_too(up):
     node, running = up
     poll = Poll(NOON + 615, NOON + 600, (deleted(NOON + 610),))
-    assert ending(usage_of_gone(node, running, poll)) == (NOON + 610, NOON + 610, OPERATION)
+    assert ending(close_usage_of_down_node(node, running, poll)) == (
+        NOON + 610,
+        NOON + 610,
+        OPERATION,
+    )
 
 
 @pytest.mark.parametrize(
@@ -229,7 +237,7 @@ def test_a_missed_end_is_charged_up_to_the_look_that_found_it():
 
 def test_a_node_that_came_and_went_between_two_looks_is_found_once_it_is_gone():
     operations = (created(NOON + 40), deleted(NOON + 640))
-    usage = usage_of_gone(factories.sent(), None, Poll(NOON + 900, NOON, operations))
+    usage = close_usage_of_down_node(factories.sent(), None, Poll(NOON + 900, NOON, operations))
     assert usage is not None
     assert (usage.start, usage.end) == (NOON + 40, NOON + 640)
 
@@ -246,7 +254,7 @@ def test_a_node_that_came_and_went_between_two_looks_is_found_once_it_is_gone():
 def test_nothing_is_charged_where_the_record_does_not_say_that_it_came_up(changes, operations):
     node = factories.sent(**changes)
     poll = Poll(NOON + 900, max(NOON, node.seen_at), operations)
-    assert usage_of_gone(node, None, poll) is None
+    assert close_usage_of_down_node(node, None, poll) is None
 
 
 @pytest.mark.parametrize(
@@ -259,7 +267,7 @@ def test_nothing_is_charged_where_the_record_does_not_say_that_it_came_up(change
     ],
 )
 def test_what_nobody_saw_and_nothing_rules_out_is_charged_and_called_uncertain(changes):
-    usage = usage_of_gone(factories.sent(**changes), None, Poll(NOON + 900, NOON))
+    usage = close_usage_of_down_node(factories.sent(**changes), None, Poll(NOON + 900, NOON))
     assert usage is not None
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
     assert usage.start_evidence is Evidence.UNSEEN
@@ -267,7 +275,7 @@ def test_what_nobody_saw_and_nothing_rules_out_is_charged_and_called_uncertain(c
 
 def test_a_create_that_stays_open_does_not_rule_out_that_the_node_was_up():
     """Operations have been seen to stay open long after the node was READY."""
-    usage = usage_of_gone(
+    usage = close_usage_of_down_node(
         factories.sent(), None, Poll(NOON + 900, NOON, (factories.operation("create"),))
     )
     assert usage is not None
@@ -277,14 +285,18 @@ def test_a_create_that_stays_open_does_not_rule_out_that_the_node_was_up():
 def test_a_start_that_two_looks_both_missed_is_charged_from_its_record():
     node = factories.sent(up_since=NOON - 60, state=NodeState.STARTING)
     started = factories.operation("start", done=True, ended_at=NOON + 300)
-    usage = usage_of_gone(node, None, Poll(NOON + 900, NOON, (started, deleted(NOON + 640))))
+    usage = close_usage_of_down_node(
+        node, None, Poll(NOON + 900, NOON, (started, deleted(NOON + 640)))
+    )
     assert usage is not None
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON + 300, NOON + 640, 0)
 
 
 def test_an_operation_that_was_over_before_the_last_look_makes_the_whole_interval_uncertain():
     node = factories.sent(seen_at=NOON + 100)
-    usage = usage_of_gone(node, None, Poll(NOON + 160, NOON + 100, (created(NOON + 40),)))
+    usage = close_usage_of_down_node(
+        node, None, Poll(NOON + 160, NOON + 100, (created(NOON + 40),))
+    )
     assert usage is not None
     meter = Meter(usage, factories.book(), NOON + DAY)
     assert (usage.start, usage.end) == (NOON + 100, NOON + 160)
@@ -416,10 +428,14 @@ def test_that_somebody_deleted_a_spot_node_does_not_prove_that_it_ran_until_then
     node = factories.sent(state=NodeState.READY, up_since=NOON, provisioning_model=spot)
     sku = replace(factories.usage().sku, model=spot)
     running = factories.usage(node_id=node.id, sku=sku)
-    usage = usage_of_gone(node, running, Poll(NOON + 900, NOON + 300, (deleted(NOON + 640),)))
+    usage = close_usage_of_down_node(
+        node, running, Poll(NOON + 900, NOON + 300, (deleted(NOON + 640),))
+    )
     assert usage is not None
     assert (usage.end_lo, usage.end) == (NOON + 300, NOON + 640)
-    exact = usage_of_gone(node, running, Poll(NOON + 641, NOON + 640, (deleted(NOON + 640),)))
+    exact = close_usage_of_down_node(
+        node, running, Poll(NOON + 641, NOON + 640, (deleted(NOON + 640),))
+    )
     assert exact is not None
     assert (exact.end_lo, exact.end) == (NOON + 640, NOON + 640)
 
@@ -430,11 +446,13 @@ def test_a_deletion_that_failed_before_the_one_that_did_not_leaves_the_end_uncer
     running = factories.usage(node_id=node.id)
     failed = replace(deleted(NOON + 341), error=CloudUnavailable("it did not work"), done=True)
     poll = Poll(NOON + 348, NOON + 300, (failed, deleted(NOON + 349)))
-    usage = usage_of_gone(node, running, poll)
+    usage = close_usage_of_down_node(node, running, poll)
     assert usage is not None
     assert (usage.end_lo, usage.end) == (NOON + 341, NOON + 349)
     assert usage.end_evidence is OBSERVED
-    alone = usage_of_gone(node, running, Poll(NOON + 348, NOON + 300, (deleted(NOON + 349),)))
+    alone = close_usage_of_down_node(
+        node, running, Poll(NOON + 348, NOON + 300, (deleted(NOON + 349),))
+    )
     assert alone is not None
     assert (alone.end_lo, alone.end) == (NOON + 349, NOON + 349)
 
@@ -527,7 +545,7 @@ def test_what_was_taken_down_before_its_create_ended_is_not_charged_from_that_en
     down, state, charged
 ):
     node = factories.sent(state=state)
-    usage = usage_of_gone(node, None, Poll(NOON + 1_000, NOON, (LATE, down)))
+    usage = close_usage_of_down_node(node, None, Poll(NOON + 1_000, NOON, (LATE, down)))
     assert (usage and (usage.start, usage.end)) == charged
     assert usage is None or usage.uncertain_seconds == 300
 
@@ -538,7 +556,9 @@ def test_what_was_taken_away_may_have_come_up_though_its_create_is_said_to_have_
     usage = look(factories.sent(), state, NOON + 900, failed).usage
     assert (usage.start, usage.end, usage.uncertain_seconds) == (NOON, NOON + 900, 900)
     assert usage.start_evidence is Evidence.UNSEEN
-    assert usage_of_gone(factories.sent(), None, Poll(NOON + 900, NOON, (failed,))) is None
+    assert (
+        close_usage_of_down_node(factories.sent(), None, Poll(NOON + 900, NOON, (failed,))) is None
+    )
 
 
 def test_what_was_stopped_had_come_up_though_its_create_is_said_to_have_failed():
@@ -600,7 +620,7 @@ def granted_unseen(seconds=600, refused=False, **changes):
     spec = factories.spec(queued=True)
     values = {"state": NodeState.QUEUED, "operation": "operations/1", "seen_at": NOON}
     node = factories.sent(**({"spec": spec} | values | changes))
-    return usage_of_gone(node, None, Poll(NOON + seconds, NOON, (), refused=refused))
+    return close_usage_of_down_node(node, None, Poll(NOON + seconds, NOON, (), refused=refused))
 
 
 @pytest.mark.parametrize("queue_state", ["", QueueState.PROVISIONING, QueueState.ACTIVE])
@@ -615,7 +635,7 @@ def test_what_was_taken_into_the_queue_and_is_all_gone_may_have_run_meanwhile(st
 def test_what_was_never_seen_did_not_run_before_it_was_asked_for():
     spec = factories.spec(queued=True)
     node = factories.sent(spec=spec, state=NodeState.QUEUED, operation="o", sent_at=NOON + 100)
-    usage = usage_of_gone(replace(node, seen_at=0), None, Poll(NOON + 600, 0))
+    usage = close_usage_of_down_node(replace(node, seen_at=0), None, Poll(NOON + 600, 0))
     assert usage is not None
     assert (usage.start, usage.uncertain_seconds) == (NOON + 100, 500)
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from service.domain.jobs.job import Job, JobSpec, Phase, Workers
-from service.domain.jobs.next import WAIT, AttemptDecision, AttemptStep
 from service.domain.jobs.presets import batch_warnings, device_warnings
 from service.domain.jobs.report import SupervisorReport
+from service.domain.jobs.step import WAIT, AttemptDecision, AttemptStep
 from service.domain.jobs.transition import apply_decision, new_attempt
 from service.domain.nodes.recipes import devices_expected
 from tests import factories

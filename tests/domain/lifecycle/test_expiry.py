@@ -9,11 +9,12 @@ from service.domain.lifecycle.expiry import (
     NOTICE,
     ExpiryStep,
     expiry_of,
+    next_deadline,
+    out_of_time,
     with_end_held,
     with_ended_job,
     with_notice,
 )
-from service.domain.lifecycle.lifecycle import next_deadline, out_of_time
 from service.domain.nodes.keep import (
     LABEL,
     TTL_HELD,
@@ -80,7 +81,7 @@ def test_a_keep_holds_job_ends_and_times_to_live_and_a_pause_the_latter(
     changes, is_paused, turn, reason
 ):
     found = decided(is_paused=is_paused, **changes)
-    assert (None if found is None else found.turn) == turn
+    assert (None if found is None else found.step) == turn
     assert found is None or found.reason.startswith(reason)
 
 
@@ -92,7 +93,7 @@ def test_the_highest_that_applies_is_the_reason():
 def turn_of(node, now):
     expiry = expiry_of(node, OVER, now, is_paused=False)
     assert expiry is not None
-    return expiry.turn
+    return expiry.step
 
 
 def test_a_time_to_live_that_a_keep_held_back_ends_after_a_notice_of_its_own():

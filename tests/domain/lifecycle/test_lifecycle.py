@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from service.domain.errors import CapacityUnavailable, CloudError
+from service.domain.lifecycle.expiry import out_of_time
 from service.domain.lifecycle.in_flight import IN_FLIGHT_SECONDS
 from service.domain.lifecycle.lifecycle import (
     LATE_SECONDS,
     OVERDUE_SECONDS,
     needs_a_human,
     next_step,
-    out_of_time,
     retry_delay,
     wait_delay,
 )

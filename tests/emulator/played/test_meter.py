@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from service.domain.idle.report import parse_activity
+from service.domain.idle.worker_report import parse_activity
 from service.emulator.errors import ApiError
 from service.emulator.nodes import activity
 from tests.emulator.factories import name_of

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from service.domain.idle.report import parse_activity
+from service.domain.idle.worker_report import parse_activity
 from service.domain.jobs.startup import metadata_of, script_digest
 from service.emulator.app import build_world, run_in_thread
 from service.emulator.nodes.observed import Observed

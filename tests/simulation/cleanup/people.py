@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.application.cleanup.keeps import KeepOrder
 from service.application.cleanup.links import UnknownLink
-from service.controllers.budgets.notifications import mint_links
+from service.controllers.notifications import mint_links
 from service.domain.errors import Conflict, RateLimited, Rejected, StewardError
 from service.domain.idle.links import KEEP_SECONDS, Verb
 from service.domain.idle.plan import CleanupPlan

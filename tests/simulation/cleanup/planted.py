@@ -15,12 +15,12 @@ from service.application.cleanup import cleanup, links
 from service.application.nodes.nodes import NodeService
 from service.cloud.google import telemetry
 from service.controllers.budgets.budgets import BudgetController
-from service.controllers.idle import reports
+from service.controllers.idle import report_reads
 from service.controllers.idle.idle import IdleController
 from service.controllers.lifecycle import launch
 from service.controllers.lifecycle.lifecycle import LifecycleController
 from service.domain.errors import Conflict
-from service.domain.idle import assess, course, policy, proof, rails, readings, report
+from service.domain.idle import assess, course, policy, proof, rails, readings, worker_report
 from service.domain.idle import links as domain_links
 from service.domain.idle import round as rounds
 from service.domain.idle.course import IdleCourse, State
@@ -35,6 +35,7 @@ from service.domain.nodes.keep import Keep, asked_keep
 from service.domain.nodes.node import Asked
 from service.store import idle_fleet
 from service.store.cleanups import Cleanups
+from tests.planting import replace_function
 from tests.simulation.cleanup import run
 
 _NEEDED = (Kind.DUTY_CYCLE, Kind.CPU, Kind.NETWORK)
@@ -215,7 +216,7 @@ def a_report_of_the_boot_before_counts() -> Any:
 
     The product has two defences: rest also counts only from the boot on. Both are taken away.
     """
-    real = report.parse_worker
+    real = worker_report.parse_worker
 
     def parse(values: Mapping[str, str], now: int, _since: int = 0) -> Any:
         found = json.loads(values.get("activity", "{}"))
@@ -224,7 +225,7 @@ def a_report_of_the_boot_before_counts() -> Any:
         return real({**values, "report": json.dumps(told)}, now, 0)
 
     stack = ExitStack()
-    stack.enter_context(patch.object(reports, "parse_worker", parse))
+    stack.enter_context(patch.object(report_reads, "parse_worker", parse))
     stack.enter_context(patch.object(assess, "counts_from", _since_it_was_first_ready))
     return stack
 
@@ -240,7 +241,7 @@ def what_an_earlier_incarnation_did_counts() -> Any:
             idle_fleet, "signals_of", lambda _, found: Signals() if found is None else found.signals
         )
     )
-    stack.enter_context(patch.object(assess, "_find_course", _course_of_any))
+    stack.enter_context(replace_function(assess, assess._find_course, _course_of_any))
     stack.enter_context(patch.object(assess, "counts_from", _since_it_was_first_ready))
     return stack
 
@@ -309,12 +310,14 @@ def nothing_is_ever_ended_for_anything() -> Any:
 
 def a_ttl_never_ends() -> Any:
     """Nobody looks whether the time to live of a node is over."""
-    return patch.object(LifecycleController, "_expire_node", lambda _self, node, *_: node)
+    return replace_function(
+        LifecycleController, LifecycleController._expire_node, lambda _self, node, *_: node
+    )
 
 
 def a_budget_never_deletes() -> Any:
     """A budget that is exceeded tells people, and that is all."""
-    return patch.object(BudgetController, "_delete_due", lambda *_: None)
+    return replace_function(BudgetController, BudgetController._delete_due, lambda *_: None)
 
 
 def a_heartbeat_is_ignored() -> Any:
@@ -358,7 +361,7 @@ def a_ttl_is_held_by_unknown() -> Any:
         is_unknown = verdict is not None and verdict.level is Level.UNKNOWN
         return node if is_unknown else real(self, node, now, lease)
 
-    return patch.object(LifecycleController, "_expire_node", expire)
+    return replace_function(LifecycleController, LifecycleController._expire_node, expire)
 
 
 def a_keep_does_not_hold_a_ttl() -> Any:
@@ -370,9 +373,9 @@ def a_keep_does_not_hold_a_ttl() -> Any:
 def the_mode_is_ignored() -> Any:
     """What a policy says is done, though the mode of the daemon is weaker."""
     real = policy._limit_action
-    return patch.object(
+    return replace_function(
         policy,
-        "_limit_action",
+        policy._limit_action,
         lambda wanted, spec, _ceiling, **how: real(wanted, spec, Action.DELETE, **how),
     )
 
@@ -410,7 +413,7 @@ def one_mass_holds_for_ever() -> Any:
         masses.update([] if since is None else [since])
         return facts.now if masses else None
 
-    return patch.object(rounds, "_find_mass_since", find_mass_since)
+    return replace_function(rounds, rounds._find_mass_since, find_mass_since)
 
 
 def a_keep_holds_back_a_person() -> Any:
@@ -422,7 +425,7 @@ def a_keep_holds_back_a_person() -> Any:
             raise Conflict("it is kept")
         return real(self, unit, node, asked, *more)
 
-    return patch.object(NodeService, "_ask_for", ask_for)
+    return replace_function(NodeService, NodeService._ask_for, ask_for)
 
 
 GROSS: Mapping[str, Planting] = {

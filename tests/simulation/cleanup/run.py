@@ -23,8 +23,8 @@ from service.cloud.google.tpus import GoogleTpus
 from service.cloud.rate_limit import Pace
 from service.controllers.base import Controller
 from service.controllers.idle.idle import IdleController, IdleSettings
-from service.controllers.idle.reports import ReportReader
-from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.controllers.idle.readings import TelemetryReader, at_once
+from service.controllers.idle.report_reads import ReportReader
 from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.idle.assess import IdleTimes
 from service.domain.idle.cleanup import Cleanup

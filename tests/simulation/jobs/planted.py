@@ -14,20 +14,21 @@ from service.application.jobs import cost
 from service.application.jobs.jobs import JobService
 from service.controllers.jobs import jobs as controller
 from service.controllers.jobs.jobs import JobsController
-from service.domain.jobs import next as next_step
 from service.domain.jobs import outcome, transition
-from service.domain.jobs.follow import decide_follow_up
+from service.domain.jobs import step as job_step
 from service.domain.jobs.job import Attempt, Job, JobState, Reason
-from service.domain.jobs.next import AttemptDecision, AttemptStep
 from service.domain.jobs.outcome import AttemptVerdict
 from service.domain.jobs.pace import is_delivery_due
 from service.domain.jobs.phases import AttemptSeconds, list_claims
+from service.domain.jobs.retries import decide_follow_up
+from service.domain.jobs.step import AttemptDecision, AttemptStep
 from service.domain.jobs.transition import JobTransition
 from service.domain.nodes.node import Node
 from service.emulator.played.worker import PlayedWorker
 from service.store.jobs import Jobs
 from service.store.nodes import Nodes
 from service.store.tables import job_attempts
+from tests.planting import replace_function
 
 Planting = Callable[[], Any]
 
@@ -67,7 +68,7 @@ def nothing_is_charged_to_jobs() -> Any:
 def exit_code_0_is_a_success() -> Any:
     """A program that saves its state and exits with 0 when it is told to end has completed."""
     stack = ExitStack()
-    for module in (outcome, next_step):
+    for module in (outcome, job_step):
         stack.enter_context(patch.object(module, "ended_well", lambda one: one.exit_code == 0))
     return stack
 
@@ -96,13 +97,13 @@ def previous_boot_counts() -> Any:
         record.boot = record.boot and self.boot_id
         step(self, task, record, at)
 
-    return patch.object(PlayedWorker, "_take_step", blind)
+    return replace_function(PlayedWorker, PlayedWorker._take_step, blind)
 
 
 def started_before_all_have_pulled() -> Any:
     """Each worker starts as soon as it has the image."""
     stack = ExitStack()
-    stack.enter_context(patch.object(next_step, "needs_barrier", lambda *_: False))
+    stack.enter_context(patch.object(job_step, "needs_barrier", lambda *_: False))
     stack.enter_context(patch.object(transition, "needs_barrier", lambda *_: False))
     return stack
 
@@ -118,7 +119,7 @@ def acknowledged_before_the_commit() -> Any:
             self._mailbox.deliver_task(changed.job, changed.attempt, node, lease)
         return save(self, changed, before, node, lease)
 
-    return patch.object(JobsController, "_save_transition", eager)
+    return replace_function(JobsController, JobsController._save_transition, eager)
 
 
 def task_written_once() -> Any:
@@ -140,7 +141,7 @@ def old_container_not_removed() -> Any:
             self.container = None
         act(self, at)
 
-    return patch.object(PlayedWorker, "_act_on_offer", careless)
+    return replace_function(PlayedWorker, PlayedWorker._act_on_offer, careless)
 
 
 def infrastructure_by_default() -> Any:
@@ -149,7 +150,7 @@ def infrastructure_by_default() -> Any:
     def lost(*_: object) -> AttemptVerdict:
         return AttemptVerdict(Reason.PREEMPTED, "it must have been preempted")
 
-    return patch.object(outcome, "_blame_program", lost)
+    return replace_function(outcome, outcome._blame_program, lost)
 
 
 def segments_overlap_by_a_second() -> Any:
@@ -174,12 +175,12 @@ def cancelled_without_a_word() -> Any:
         saved: Job = unit.jobs.save(replace(ended, cancel_requested_at=now))
         return saved
 
-    return patch.object(JobService, "_request_end", told)
+    return replace_function(JobService, JobService._request_end, told)
 
 
 def node_of_an_ended_job_stays() -> Any:
     """Nobody deletes the node that was made for a job."""
-    return patch.object(JobsController, "_delete_node", lambda *_: None)
+    return replace_function(JobsController, JobsController._delete_node, lambda *_: None)
 
 
 def two_jobs_on_one_node() -> Any:
@@ -226,7 +227,7 @@ def outage_is_silence() -> Any:
 
 
 def _deciding(changed: Callable[[AttemptDecision], AttemptDecision]) -> Any:
-    decide = next_step.decide_step
+    decide = job_step.decide_step
     return patch.object(controller, "decide_step", lambda *what: changed(decide(*what)))
 
 

@@ -41,7 +41,7 @@ class UserRow:
 class ReservationSummary:
     """Everything on the page. `users` and `nobody`, the unused part, add up to `total`."""
 
-    one: ReservationRow
+    row: ReservationRow
     sums: tuple[str, ...]
     users: tuple[UserRow, ...]
     nobody: UserRow
@@ -82,7 +82,7 @@ def build_reservation_page(services: Services, reservation_id: str) -> Reservati
         )
     ledger = f"{row.href}/ledger" if lines else ""
     return ReservationSummary(
-        one=row,
+        row=row,
         sums=tuple(_describe_sums(shown, len(used))),
         users=tuple(users),
         nobody=build_row("nobody", "", shown.unused_chip_seconds, shown.unused, lines=ledger),

@@ -60,7 +60,7 @@ def build_job_timeline(whole: JobWithAttempts) -> JobTimeline:
         text = escape_invisible(to_sentence(job.detail))
         dated.append(_entry(job.ended_at, "End", f"The job is {job.state}. {text}".strip()))
     dated.reverse()  # the sort keeps the order of equal times: the later entry comes first
-    dated.sort(key=lambda one: -one[0])
+    dated.sort(key=lambda entry: -entry[0])
     entries = [entry for _, entry in dated]
     by_look: dict[str, list[str]] = {}
     for spent, look in _LOOKS.items():

@@ -73,7 +73,6 @@ class OrphanTotals:
 
     number: int
     hourly: str
-    burning: bool
     unpriced: str
 
 
@@ -143,9 +142,7 @@ def build_orphans_page(services: Services) -> OrphansPage:
 def describe_totals(total: OrphanSum) -> OrphanTotals:
     """The totals of orphans, in words."""
     unpriced = format_count(total.unpriced, "more") if total.unpriced else ""
-    return OrphanTotals(
-        total.number, format_money(total.hourly), bool(total.hourly or total.unpriced), unpriced
-    )
+    return OrphanTotals(total.number, format_money(total.hourly), unpriced)
 
 
 def list_commands(orphan: Orphan) -> list[str]:

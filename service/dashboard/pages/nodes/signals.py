@@ -153,7 +153,9 @@ def build_signals(found: IdleNode, recent: RecentActivity, now: int) -> SignalsS
         ticks=ticks,
     )
 
-    rows = sorted(found.signals, key=lambda one: (one.level is Level.QUIET, one.worker or 0))
+    rows = sorted(
+        found.signals, key=lambda signal: (signal.level is Level.QUIET, signal.worker or 0)
+    )
     left = Counter(row.level for row in rows[ROWS_SHOWN:])
     said = [f"{number:,} {_LEVELS[level][0]}" for level, number in left.items()]
     return SignalsShown(
@@ -261,20 +263,20 @@ def _draw_workers(
     )
 
 
-def _build_row(one: SignalState, now: int) -> SignalRow:
-    level, tone = _LEVELS[one.level]
+def _build_row(signal: SignalState, now: int) -> SignalRow:
+    level, tone = _LEVELS[signal.level]
 
     def ago(at: int | None) -> str:
         return "" if at is None else f"{format_duration(now - at)} ago"
 
     return SignalRow(
-        worker="" if one.worker is None else str(one.worker),
-        name=_title_of(one.signal),
+        worker="" if signal.worker is None else str(signal.worker),
+        name=_title_of(signal.signal),
         level=level,
         tone=tone,
-        reason=escape_invisible(to_sentence(one.reason)),
-        value="" if one.value is None else describe_value(one.signal, one.value),
-        age=ago(one.at),
-        cover=f"{one.coverage} %",
-        busy=ago(one.last_active_at),
+        reason=escape_invisible(to_sentence(signal.reason)),
+        value="" if signal.value is None else describe_value(signal.signal, signal.value),
+        age=ago(signal.at),
+        cover=f"{signal.coverage} %",
+        busy=ago(signal.last_active_at),
     )

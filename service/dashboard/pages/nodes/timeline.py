@@ -159,7 +159,7 @@ def build_timeline(
         bars=_draw_bars(history, jobs),
         states=tuple(_sum_states(history)),
         coming=tuple(coming) if is_first else (),
-        entries=tuple(entry for _, entry in sorted(dated, key=lambda one: -one[0])),
+        entries=tuple(entry for _, entry in sorted(dated, key=lambda dated_entry: -dated_entry[0])),
         segments=sum(shown),
         here=format_units(here, places),
         elsewhere="" if all(shown) else format_units(sum(units) - here, places),

@@ -6,12 +6,9 @@ never change its sum: `Meter.charge_in` gives the same total however time is cut
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import pairwise
-
-from service.domain.metering.meter import Meter
 
 FOREVER = 2**53
 """Later than every instant."""
@@ -36,23 +33,6 @@ class ActivitySlot:
     end: int
     is_busy: bool
     is_at_rest: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ActivityCost:
-    """Billed seconds, chip-seconds and nano-dollars."""
-
-    seconds: int = 0
-    chip_seconds: int = 0
-    cost: int = 0
-
-    def with_charge(self, meter: Meter, start: int, end: int) -> ActivityCost:
-        """Return the sum with a meter's charge for [start, end)."""
-        return ActivityCost(
-            self.seconds + end - start,
-            self.chip_seconds + meter.chip_seconds_in(start, end),
-            self.cost + meter.charge_in(start, end),
-        )
 
 
 def list_marks(
@@ -80,18 +60,3 @@ def list_marks(
         if not merged or merged[-1][1] is not activity:
             merged.append((at, activity))
     return tuple(merged)
-
-
-def cost_by_activity(
-    meters: Sequence[Meter], found: Sequence[tuple[int, Activity]]
-) -> Mapping[Activity, ActivityCost]:
-    """Return the charges of a node's meters by activity. The sum of the four is the ledger's
-    charge, to the nano-dollar."""
-    totals = dict.fromkeys(Activity, ActivityCost())
-    for meter in meters:
-        first, last = meter.usage.start, meter.end
-        for (at, activity), (until, _) in pairwise([*found, (FOREVER, Activity.UNKNOWN)]):
-            start, end = max(at, first), min(until, last)
-            if start < end:
-                totals[activity] = totals[activity].with_charge(meter, start, end)
-    return totals

@@ -151,12 +151,12 @@ def _resolve_inside(field: FieldDescriptor, inner: Chosen) -> Chosen:
     return _resolve_names(field.message_type, inner)
 
 
-def _join_selections(one: Chosen, other: Chosen) -> Chosen:
+def _join_selections(first: Chosen, other: Chosen) -> Chosen:
     """Join two selections of the same field; the whole field includes any part of it."""
-    if not one or not other:
+    if not first or not other:
         return {}
-    shared = {key: _join_selections(one[key], other[key]) for key in one.keys() & other.keys()}
-    return one | other | shared
+    shared = {key: _join_selections(first[key], other[key]) for key in first.keys() & other.keys()}
+    return first | other | shared
 
 
 def _copy_fields(source: Message, into: Message, chosen: Chosen) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
+from service.application.nodes.nodes import NodeChange
 from service.dashboard.pages.costs import ledger
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Reattribution
@@ -62,7 +63,7 @@ def test_a_figure_of_the_costs_leads_to_lines_that_come_to_it(
 def test_lines_of_another_team_are_left_out(lab: Lab, caller: TestClient) -> None:
     node = lab.ran(NOON, team="vision", labels={"run": "1"})
     lab.clock.pass_(HOUR)
-    lab.services.nodes.reattribute(node.id, Reattribution(team=HOSTILE, labels={"run": "2"}))
+    lab.services.nodes.update(node.id, NodeChange(Reattribution(team=HOSTILE, labels={"run": "2"})))
     lab.clock.pass_(2 * HOUR)
     lab.learned(node)
     everything = caller.get(f"/nodes/{node.id}/ledger")

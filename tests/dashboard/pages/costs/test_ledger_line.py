@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fastapi.testclient import TestClient
 
+from service.application.nodes.nodes import NodeChange
 from service.dashboard.kit.visible_text import to_sentence
 from service.domain.clock import DAY, HOUR
 from service.domain.metering.attribution import Reattribution
@@ -115,7 +116,7 @@ def test_every_version_of_the_belief_is_told_with_when_it_was_written(
 def test_who_is_charged_is_told_with_since_when(lab: Lab, caller: TestClient) -> None:
     node = lab.ran(NOON)
     lab.clock.pass_(HOUR)
-    lab.services.nodes.reattribute(node.id, Reattribution(owner=HOSTILE))
+    lab.services.nodes.update(node.id, NodeChange(Reattribution(owner=HOSTILE)))
     lab.clock.pass_(HOUR)
     lab.learned(node)
     page = caller.get(f"/nodes/{node.id}/ledger/{_lines(lab, node)[-1]}")

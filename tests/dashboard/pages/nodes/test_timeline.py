@@ -46,7 +46,7 @@ def add_usage(lab: Lab, node: Node, start: int, end: int) -> None:
     sku = Sku("v5e", node.spec.provisioning_model, "us-west4", True)  # noqa: FBT003
     with lab.units() as unit:
         usage = factories.usage(node_id=node.id, start=start, end=end, sku=sku, chips=8)
-        unit.beliefs.add(unit.usage.save(usage), end)
+        unit.usage_versions.add(unit.usage.save(usage), end)
 
 
 def test_the_segments_add_up_to_the_cost_shown_to_the_cent(lab: Lab, caller: TestClient) -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.domain.idle.proof import Host
-from service.domain.idle.report import (
+from service.domain.idle.signals.signal import Kind, Level, Reading, level_of, with_reading
+from service.domain.idle.worker_report import (
     AHEAD_SECONDS,
     MAX_ACTIVITY_BYTES,
     WorkerActivity,
@@ -19,7 +20,6 @@ from service.domain.idle.report import (
     parse_worker,
     readings_of,
 )
-from service.domain.idle.signals.signal import Kind, Level, Reading, level_of, with_reading
 from service.domain.jobs.report import SupervisorReport, is_current
 from tests.hands import NOON
 

@@ -27,7 +27,7 @@ to 20 addresses needs some 25 commands, and a relay has ten seconds for each."""
 _LONGEST_ERROR = 500
 
 
-class DeliveryController:
+class NotificationController:
     """Delivers at least once, with the same id each time: a message is sent again after a crash
     between sending and saving. Each try has links of its own, so that none is stored."""
 

@@ -20,7 +20,7 @@ _REPLACED_AFTER = frozenset({Reason.DEVICE_BUSY, Reason.SUPERVISOR_SILENT, Reaso
 
 
 @dataclass(frozen=True, slots=True)
-class Follow:
+class FollowUp:
     """The follow-up of an attempt. `state` is the job's, and is final without `again`. With
     `same_node` the next attempt runs on the same node. `detail` is the text to show."""
 
@@ -30,11 +30,11 @@ class Follow:
     detail: str
 
 
-def decide_follow_up(job: Job, attempt: Attempt, node: Node) -> Follow:
+def decide_follow_up(job: Job, attempt: Attempt, node: Node) -> FollowUp:
     """Return the follow-up, by the reason of the attempt and the remaining retries."""
     end = _ENDS.get(attempt.reason, JobState.FAILED)
     if job.cancel_requested_at is not None and end is not JobState.SUCCEEDED:
-        return Follow(JobState.CANCELLED, again=False, same_node=False, detail=attempt.detail)
+        return FollowUp(JobState.CANCELLED, again=False, same_node=False, detail=attempt.detail)
     # A node is READY for half a minute after the notice of its preemption.
     is_gone = attempt.reason is Reason.PREEMPTED or node.state in LOST
     is_alive = not node.has_ended and node.asked is Asked.PRESENT and not is_gone
@@ -53,12 +53,14 @@ def decide_follow_up(job: Job, attempt: Attempt, node: Node) -> Follow:
         detail = attempt.detail
         if refusal == "" and node.has_ended:
             detail = f"{detail}; its node no longer exists, so it cannot be tried again"
-        return Follow(end, again=False, same_node=False, detail=detail)
+        return FollowUp(end, again=False, same_node=False, detail=detail)
     if refusal:
-        return Follow(end, again=False, same_node=False, detail=f"{attempt.detail}; {refusal}")
+        return FollowUp(end, again=False, same_node=False, detail=f"{attempt.detail}; {refusal}")
     is_lost = is_infrastructure(job, attempt.reason)
     state = JobState.PREEMPTED if is_lost else JobState.QUEUED
-    return Follow(state, again=True, same_node=same_node or not job.own_node, detail=attempt.detail)
+    return FollowUp(
+        state, again=True, same_node=same_node or not job.own_node, detail=attempt.detail
+    )
 
 
 def is_infrastructure(job: Job, reason: Reason) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.controllers.budgets.notifications import CLAIM_SECONDS, DeliveryController
+from service.controllers.notifications import CLAIM_SECONDS, NotificationController
 from service.domain.budgets.budget import OnExceeded
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import CloudUnavailable, InvalidRequest
@@ -34,7 +34,7 @@ def latest(budgeted, budget):
 
 
 def test_what_arrives_is_sent_once(budgeted, waiting, post):
-    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, budgeted.clock)
+    delivery = NotificationController(budgeted.units, {Channel.WEBHOOK: post}, budgeted.clock)
     for _ in range(3):
         delivery.tick(budgeted.lease)
     one = latest(budgeted, waiting)
@@ -44,7 +44,7 @@ def test_what_arrives_is_sent_once(budgeted, waiting, post):
 
 def test_whom_it_did_not_reach_is_written_down_and_it_is_not_sent_again(budgeted, waiting, post):
     post.partly = "the mail server refuses ada@example.com"
-    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, budgeted.clock)
+    delivery = NotificationController(budgeted.units, {Channel.WEBHOOK: post}, budgeted.clock)
     for _ in range(3):
         delivery.tick(budgeted.lease)
         budgeted.clock.pass_(HOUR)
@@ -55,7 +55,7 @@ def test_whom_it_did_not_reach_is_written_down_and_it_is_not_sent_again(budgeted
 
 
 def test_what_does_not_arrive_is_tried_again_with_the_same_id(budgeted, waiting, post, clock):
-    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, clock)
+    delivery = NotificationController(budgeted.units, {Channel.WEBHOOK: post}, clock)
     post.errors = [CloudUnavailable("no answer"), RuntimeError("odd")]
     delivery.tick(budgeted.lease)
     one = latest(budgeted, waiting)
@@ -71,7 +71,7 @@ def test_what_does_not_arrive_is_tried_again_with_the_same_id(budgeted, waiting,
 
 
 def test_after_a_day_it_is_given_up(budgeted, waiting, post, clock):
-    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, clock)
+    delivery = NotificationController(budgeted.units, {Channel.WEBHOOK: post}, clock)
     post.errors = [CloudUnavailable("no answer")] * 1_000
     began = clock.now
     while (again := latest(budgeted, waiting).next_try_at) is not None:
@@ -83,7 +83,7 @@ def test_after_a_day_it_is_given_up(budgeted, waiting, post, clock):
 
 @pytest.mark.parametrize("gone", ["refused", "budget"])
 def test_what_can_never_arrive_is_given_up_at_once(budgeted, waiting, post, gone):
-    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, budgeted.clock)
+    delivery = NotificationController(budgeted.units, {Channel.WEBHOOK: post}, budgeted.clock)
     if gone == "refused":
         post.errors = [InvalidRequest("not public")]
     else:
@@ -100,7 +100,7 @@ def test_where_no_mail_can_be_sent_that_is_said(budgeted, clock):
     budget = budgeted.budget(amount=1, on_exceeded=OnExceeded.NOTIFY, emails=emails)
     budgeted.up(budgeted.ask())
     budgeted.tick(HOUR)
-    DeliveryController(budgeted.units, {}, clock).tick(budgeted.lease)
+    NotificationController(budgeted.units, {}, clock).tick(budgeted.lease)
     assert "STEWARD_SMTP_URL" in latest(budgeted, budget).last_error
     assert latest(budgeted, budget).next_try_at == clock.now + 10
 
@@ -117,7 +117,7 @@ def test_two_that_send_at_once_send_one(budgeted, waiting, post):
 
 def test_nobody_else_sends_what_takes_a_minute_to_send(budgeted, waiting, post, clock):
     """A receiver may keep a connection open for as long as each of its time-outs lets it."""
-    other = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, clock)
+    other = NotificationController(budgeted.units, {Channel.WEBHOOK: post}, clock)
 
     class Slow:
         def send(self, one, to, now):
@@ -125,7 +125,7 @@ def test_nobody_else_sends_what_takes_a_minute_to_send(budgeted, waiting, post, 
             other.tick(budgeted.lease)
             return post.send(one, to, now)
 
-    DeliveryController(budgeted.units, {Channel.WEBHOOK: Slow()}, clock).tick(budgeted.lease)
+    NotificationController(budgeted.units, {Channel.WEBHOOK: Slow()}, clock).tick(budgeted.lease)
     assert len(post.sent) == 1
     assert latest(budgeted, waiting).tries == 1
 
@@ -145,7 +145,7 @@ def test_a_message_about_a_node_goes_to_the_recipient_that_it_names(budgeted, po
     )
     with budgeted.units() as unit:
         unit.notifications.add(one)
-    delivery = DeliveryController(budgeted.units, {Channel.WEBHOOK: post}, clock)
+    delivery = NotificationController(budgeted.units, {Channel.WEBHOOK: post}, clock)
     post.errors = [CloudUnavailable("no answer")] + ([] if arrives else [InvalidRequest("gone")])
     delivery.tick(budgeted.lease)
     with budgeted.units.reading() as unit:

@@ -12,8 +12,7 @@ from service.domain.idle.cleanup import WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action, AppliedRule, Rule
 from service.domain.idle.proof import Blocker, Host, IdleVerdict, JobActivity, Signals
-from service.domain.idle.report import WorkerActivity, WorkerReport
-from service.domain.idle.reports import (
+from service.domain.idle.report_reads import (
     MOST_READS,
     MOST_SOON,
     ReportRead,
@@ -23,6 +22,7 @@ from service.domain.idle.reports import (
     with_answers,
 )
 from service.domain.idle.signals.signal import Kind, Level, SignalTrack
+from service.domain.idle.worker_report import WorkerActivity, WorkerReport
 from service.domain.nodes.keep import Keep
 from service.domain.nodes.node import NodeState
 from tests import factories

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from service.domain.jobs.job import Job, JobSpec, Phase, Reason
-from service.domain.jobs.next import AttemptStep, decide_step
 from service.domain.jobs.outcome import NodeFacts
+from service.domain.jobs.step import AttemptStep, decide_step
 from service.domain.jobs.transition import new_attempt
 from service.domain.nodes.node import Asked, NodeState
 from service.domain.nodes.placement import Outcome

@@ -12,8 +12,8 @@ from sqlalchemy import update
 
 from service.application.cleanup.coverage import coverage_of
 from service.cloud.ports import Sample
-from service.controllers.idle.reports import ReportReader
-from service.controllers.idle.telemetry import at_once
+from service.controllers.idle.readings import at_once
+from service.controllers.idle.report_reads import ReportReader
 from service.domain.catalog.provisioning import Architecture
 from service.domain.idle.assess import IdleSubject
 from service.domain.idle.policy import Action, AppliedRule, Rule

@@ -15,8 +15,8 @@ from service.domain.clock import HOUR
 from service.domain.idle.assess import REPORT_PAUSE, SOON_SECONDS, IdleSubject, IdleTimes
 from service.domain.idle.course import State
 from service.domain.idle.proof import REPORT_AGE, STALE_SECONDS, Host, Signals, shown_at_work
-from service.domain.idle.report import WorkerReport, readings_of
 from service.domain.idle.signals.signal import Kind, Level, Reading, SignalTrack, with_reading
+from service.domain.idle.worker_report import WorkerReport, readings_of
 from service.domain.idle.workers import is_covered
 from service.domain.nodes.node import Node
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from service.cloud.ports import Sample
-from service.controllers.idle.telemetry import TelemetryReader, at_once
+from service.controllers.idle.readings import TelemetryReader, at_once
 from service.domain.clock import DAY, HOUR
 from service.domain.errors import CloudUnavailable
 from service.domain.idle.readings import FamilyRead

@@ -29,7 +29,7 @@ Act = Callable[[Controller, Lease], None]
 
 
 class TakesTurns(Protocol):
-    """Runs turns, as `WorkerPool` does."""
+    """Runs turns, as `TurnPool` does."""
 
     def offer_turn(self, controller: Controller, lease: Lease) -> bool: ...
 
@@ -43,7 +43,7 @@ class TakesTurns(Protocol):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class CrewTurn:
+class WaitingTurn:
     """A waiting turn: ordered by rank, then by the order of the offers."""
 
     rank: int
@@ -57,7 +57,7 @@ class CrewTurn:
         return self.lease.project, self.controller.name
 
 
-class WorkerPool:
+class TurnPool:
     """Runs turns on daemon threads, which never keep the process alive."""
 
     def __init__(
@@ -72,7 +72,7 @@ class WorkerPool:
         self._patience = patience
         self._monotonic = monotonic
         self._changed = threading.Condition()
-        self._waiting: list[CrewTurn] = []
+        self._waiting: list[WaitingTurn] = []
         self._keys: set[tuple[str, str]] = set()
         self._began: dict[tuple[str, str], float] = {}
         self._threads = 0
@@ -84,19 +84,19 @@ class WorkerPool:
         runs: the next turn is offered in the next period."""
         with self._changed:
             rank = 0 if controller.name == FIRST else 1
-            turn = CrewTurn(rank, self._number, controller, lease)
+            turn = WaitingTurn(rank, self._number, controller, lease)
             if turn.key in self._keys or self._is_over:
                 return False
             self._number += 1
             self._keys.add(turn.key)
             heappush(self._waiting, turn)
-            self._hire_thread()
+            self._start_thread()
             return True
 
     def replace_slow(self) -> None:
         """Replace the threads whose turns have become slow."""
         with self._changed:
-            self._hire_thread()
+            self._start_thread()
 
     def stop(self) -> None:
         """Begin no more turns."""
@@ -119,19 +119,12 @@ class WorkerPool:
         working.start()
         working.join(seconds)
 
-    @property
-    def slow_turns(self) -> list[tuple[str, str]]:
-        """The slow turns, as (project, controller)."""
-        with self._changed:
-            now = self._monotonic()
-            return sorted(key for key, began in self._began.items() if now - began > self._patience)
-
     def _has_room(self) -> bool:
         now = self._monotonic()
         quick = sum(now - began <= self._patience for began in self._began.values())
         return quick < self._size
 
-    def _hire_thread(self) -> None:
+    def _start_thread(self) -> None:
         """Wake a free thread, or start one, if a turn waits and there is room."""
         if not self._waiting or not self._has_room():
             return
@@ -155,14 +148,14 @@ class WorkerPool:
             with self._changed:
                 self._threads -= 1
 
-    def _begin_turn(self) -> CrewTurn | None:
+    def _begin_turn(self) -> WaitingTurn | None:
         """Wait for the next turn and mark it as begun; None if the thread is to end."""
         with self._changed:
             while not self._is_over:
                 if self._waiting and self._has_room():
                     turn = heappop(self._waiting)
                     self._began[turn.key] = self._monotonic()
-                    self._hire_thread()
+                    self._start_thread()
                     return turn
                 if not self._changed.wait(SPARE_SECONDS) and not self._waiting:
                     break

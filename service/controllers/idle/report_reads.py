@@ -10,12 +10,12 @@ from functools import partial
 import structlog
 
 from service.cloud.ports import TpuCloud
-from service.controllers.idle.telemetry import Start, on_a_thread
+from service.controllers.idle.readings import Start, on_a_thread
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import CloudError
 from service.domain.idle.assess import IdleSubject, IdleTimes
-from service.domain.idle.report import WorkerReport, parse_worker
-from service.domain.idle.reports import ReportedNodes, ReportRead, choose_reads, with_answers
+from service.domain.idle.report_reads import ReportedNodes, ReportRead, choose_reads, with_answers
+from service.domain.idle.worker_report import WorkerReport, parse_worker
 from service.domain.jobs.task import NAMESPACE, hosts_of_slice
 from service.domain.nodes.node import Node
 from service.domain.nodes.slices import place_of, slice_numbers

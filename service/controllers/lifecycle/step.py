@@ -13,7 +13,8 @@ from service.controllers.lifecycle.teardown import TeardownSteps
 from service.domain.event import Event
 from service.domain.lease import Lease
 from service.domain.lifecycle.absence import Absence, describe_mass_absence
-from service.domain.lifecycle.lifecycle import next_deadline, retry_delay, wait_delay
+from service.domain.lifecycle.expiry import next_deadline
+from service.domain.lifecycle.lifecycle import retry_delay, wait_delay
 from service.domain.lifecycle.step import NodeLook, NodeStep
 from service.domain.nodes.node import Asked, Node, NodeState
 from service.store.unit import Unit
@@ -27,12 +28,12 @@ QUEUE_SECONDS = 1_800
 class Steps:
     """Carries out the decisions of `service.domain.lifecycle.lifecycle`."""
 
-    def __init__(self, tools: StepContext) -> None:
-        self._tools = tools
-        self._placing = LaunchSteps(tools)
-        self._ending = TeardownSteps(tools)
-        self._reimaging = ReimageSteps(tools)
-        self.records = tools.records
+    def __init__(self, context: StepContext) -> None:
+        self._context = context
+        self._launch = LaunchSteps(context)
+        self._teardown = TeardownSteps(context)
+        self._reimaging = ReimageSteps(context)
+        self.records = context.records
 
     def take_step(  # noqa: C901, PLR0912, PLR0915 - a table of the steps
         self, step: NodeStep, node: Node, look: NodeLook, lease: Lease
@@ -40,9 +41,9 @@ class Steps:
         """Take the step. Cloud errors that the step does not handle pass through."""
         match step:
             case NodeStep.PLACE:
-                self._placing.place(node, lease)
+                self._launch.place(node, lease)
             case NodeStep.SEND:
-                self._placing.send(node, lease)
+                self._launch.send(node, lease)
             case NodeStep.WAIT:
                 self._schedule_look(node, lease)
             case NodeStep.SETTLE:
@@ -50,35 +51,35 @@ class Steps:
             case NodeStep.START:
                 self._start_node(node, look, lease)
             case NodeStep.STOP:
-                self._ending.stop(node, look, lease)
+                self._teardown.stop(node, look, lease)
             case NodeStep.REIMAGE:
                 self._reimaging.request_reimage(node, look, lease)
             case NodeStep.QUEUE:
                 self._wait_in_queue(node, lease)
             case NodeStep.DELETE:
-                self._ending.delete(node, look, lease)
+                self._teardown.delete(node, look, lease)
             case NodeStep.DEQUEUE:
-                self._ending.delete_queued(node, lease)
+                self._teardown.delete_queued(node, lease)
             case NodeStep.REPLACE:
-                self._ending.clear_failed(node, look, lease)
+                self._teardown.clear_failed(node, look, lease)
             case NodeStep.NEXT:
-                self._placing.begin_next(node, look, lease)
+                self._launch.begin_next(node, look, lease)
             case NodeStep.CLOSE | NodeStep.VANISH:
-                self._ending.close(node, lease, vanished=step is NodeStep.VANISH)
+                self._teardown.close(node, lease, vanished=step is NodeStep.VANISH)
             case NodeStep.MISS:
                 self._record_absence(node, look, lease)
             case NodeStep.CONFLICT:
-                self._placing.fail_on_conflict(node, lease)
+                self._launch.fail_on_conflict(node, lease)
 
     def _schedule_look(self, node: Node, lease: Lease) -> None:
-        now = self._tools.clock()
+        now = self._context.clock()
         waited = now - max(node.state_since, node.delete_requested_at or 0)
-        later = now + wait_delay(waited, self._tools.installation.period)
-        self._tools.save(node, lease, lambda _, node: replace(node, next_try_at=later))
+        later = now + wait_delay(waited, self._context.installation.period)
+        self._context.save(node, lease, lambda _, node: replace(node, next_try_at=later))
 
     def _record_absence(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Wait for a node that is absent without proof; raise an alarm if very many are absent."""
-        now = self._tools.clock()
+        now = self._context.clock()
         is_alarming = look.absence is Absence.TOO_MANY and node.alarmed_at is None
         message = (
             describe_mass_absence(look.census, node.spec.project) if look.census is not None else ""
@@ -88,24 +89,24 @@ class Steps:
             if is_alarming:
                 unit.events.add(Event(node.id, now, "alarm", message))
                 node = replace(node, alarmed_at=now)
-            return replace(node, next_try_at=now + self._tools.installation.period)
+            return replace(node, next_try_at=now + self._context.installation.period)
 
         if is_alarming:
             log.error("node.alarm", node_id=node.id, cloud_id=node.cloud_id, told=message)
-        self._tools.save(node, lease, add_alarm)
+        self._context.save(node, lease, add_alarm)
 
     def _wait_in_queue(self, node: Node, lease: Lease) -> None:
         """Wait for Google to grant the node: the inventory shows that, for all queued nodes at
         once."""
-        now = self._tools.clock()
+        now = self._context.clock()
         later, end = now + QUEUE_SECONDS, next_deadline(node, now)
         until = later if end is None else min(later, end)
-        self._tools.save(
+        self._context.save(
             node, lease, lambda _, node: replace(node, tries=0, last_error="", next_try_at=until)
         )
 
     def _settle_node(self, node: Node, lease: Lease) -> None:
-        now = self._tools.clock()
+        now = self._context.clock()
 
         def clear_errors(unit: Unit, node: Node) -> Node:
             if node.asked is Asked.PRESENT:
@@ -119,13 +120,13 @@ class Steps:
                 next_try_at=next_deadline(node, now),
             )
 
-        self._tools.save(node, lease, clear_errors)
+        self._context.save(node, lease, clear_errors)
 
     def _start_node(self, node: Node, look: NodeLook, lease: Lease) -> None:
         """Start a stopped node. Its capacity was not reserved, so a start may fail and is retried
         with a growing delay."""
-        operation = self._tools.cloud_under_lease(lease).start(node.place)
-        now = self._tools.clock()
+        operation = self._context.cloud_under_lease(lease).start(node.place)
+        now = self._context.clock()
         failed = look.operation.error if look.operation is not None else None
 
         def record_start(_unit: Unit, node: Node) -> Node:
@@ -137,4 +138,4 @@ class Steps:
                 next_try_at=now + retry_delay(node.tries),
             )
 
-        self._tools.save(node, lease, record_start)
+        self._context.save(node, lease, record_start)
