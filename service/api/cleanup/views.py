@@ -173,6 +173,10 @@ class PlannedEndView(View):
         description="When the daemon does it by itself, if no rail holds it; null if it does not,"
         " because of its mode or because nobody was told yet."
     )
+    expected_at: Time | None = Field(
+        description="When the daemon does it with the rails that hold now; null if it does not, or"
+        " while a rail without a known end holds it."
+    )
     hourly_cost: Usd | None = Field(
         description="What it saves an hour; null if the price is not known."
     )
@@ -186,6 +190,7 @@ class PlannedEndView(View):
             action=entry.action,
             reason=entry.reason,
             due_at=time_or_none(entry.due_at),
+            expected_at=None if entry.expected is None else time_or_none(entry.expected.at),
             hourly_cost=usd_or_none(entry.hourly),
         )
 

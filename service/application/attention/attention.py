@@ -18,10 +18,9 @@ from service.domain.attention.waste import (
 from service.domain.budgets.alerts import EXCEEDED, deletes_at
 from service.domain.budgets.budget import Budget
 from service.domain.clock import DAY, Clock
-from service.domain.idle.cleanup import ALARMING, RailHold
+from service.domain.idle.cleanup import ALARMING, Cleanup
 from service.domain.idle.course import BLIND_SECONDS, State
 from service.domain.idle.policy import Action, Waste
-from service.domain.idle.rails import Rail
 from service.domain.nodes.keep import Keep, cloud_ends_at, goes_at, keep_of_node, waits_for_job_end
 from service.domain.nodes.node import Node
 from service.domain.pricing.price_book import PriceBook
@@ -57,9 +56,7 @@ class _Fleet:
     ending: Sequence[Node]
     rates: Mapping[str, int | None]
     budgets: Sequence[AgendaEntry]
-    holds: Sequence[tuple[str, RailHold]]
-    turns: Mapping[str, int]
-    """The earliest turn of each due node that waits only because other nodes end first."""
+    cleanups: Mapping[str, Cleanup]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +122,9 @@ class AttentionService:
             hourly = orphans.known_hourly
             entries.append(AgendaEntry(AgendaKind.ORPHANS, "", text, hourly=hourly))
         entries += fleet.budgets
-        for project, held in fleet.holds:
+        for project, held in (
+            (project, held) for project, row in fleet.cleanups.items() for held in row.holds
+        ):
             if held.rail in ALARMING:
                 text, since, at = f"No idle node is deleted: {held.reason}", held.since, held.until
                 kind = AgendaKind.CLEANUP_HOLDS
@@ -186,13 +185,7 @@ class AttentionService:
                 list(ending.values()),
                 rates,
                 list(_list_budgets(unit, book, now)),
-                [(name, held) for name, cleanup in cleanups.items() for held in cleanup.holds],
-                {
-                    waiting.node_id: waiting.until
-                    for cleanup in cleanups.values()
-                    for waiting in cleanup.waiting
-                    if not cleanup.holds and waiting.until is not None
-                },
+                cleanups,
             )
 
 
@@ -320,37 +313,24 @@ def _describe_idle_end(fleet: _Fleet, node: RestingNode, due_at: int) -> AgendaE
     """The end of an idle node: when it is due, when its turn comes, or when the holds end."""
     due_at = max(due_at, fleet.now)
     verb = "stopped" if node.told is Action.STOP else "deleted"
-    held = [hold for project, hold in fleet.holds if project == node.project]
-    turn = fleet.turns.get(node.node_id, fleet.now)
-    # A daemon that has just begun reads every metric soon: usually before a later end is due.
-    lasting = [
-        hold
-        for hold in held
-        if hold.rail is not Rail.START or hold.until is not None or due_at <= fleet.now
-    ]
+    cleanup = fleet.cleanups[node.project]
+    expected = cleanup.expect_end(node.node_id, due_at, fleet.now)
     waits = ""
-    if lasting:
-        waits = f" later, because the cleanup waits: {lasting[0].reason}"
-    elif held:
-        waits = f", unless the cleanup still waits then: {held[0].reason}"
-    elif turn > due_at:
+    if expected.held_by:
+        waits = f" later, because the cleanup waits: {expected.held_by[0].reason}"
+    elif cleanup.holds:
+        waits = f", unless the cleanup still waits then: {cleanup.holds[0].reason}"
+    elif expected.at != due_at:
         waits = " when its turn comes, as the cleanup ends few nodes at a time"
     return AgendaEntry(
         AgendaKind.IDLE_END,
         node.name,
         f"The node is idle, and will be {verb}{waits}",
-        at=_find_end(max(due_at, turn), lasting),
+        at=expected.at,
         since=None if node.verdict is None else node.verdict.since,
         hourly=fleet.rates.get(node.node_id),
         subject_id=node.node_id,
     )
-
-
-def _find_end(due_at: int, held: Sequence[RailHold]) -> int | None:
-    """When a node that is due at an instant ends; None while a hold without a known end delays
-    it."""
-    ends = [hold.until for hold in held]
-    return None if None in ends else max([due_at, *(end for end in ends if end is not None)])
 
 
 def _list_ending(fleet: _Fleet) -> Iterator[AgendaEntry]:
@@ -366,10 +346,8 @@ def _list_ending(fleet: _Fleet) -> Iterator[AgendaEntry]:
             kind, text = AgendaKind.JOB_END, "The job has ended, and the node will be deleted"
         else:
             kind, text = AgendaKind.TTL_END, "The time to live ends, and the node will be deleted"
-        is_paused = kind is AgendaKind.TTL_END and any(
-            held.rail is Rail.PAUSE and project == node.spec.project
-            for project, held in fleet.holds
-        )
+        cleanup = fleet.cleanups.get(node.spec.project)
+        is_paused = kind is AgendaKind.TTL_END and cleanup is not None and cleanup.is_paused
         yield AgendaEntry(
             kind,
             node.name,

@@ -15,7 +15,13 @@ from service.application.retries import run_with_retries
 from service.domain.clock import Clock
 from service.domain.errors import Conflict, NotFound, Rejected, StaleVersion
 from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes
-from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, EndRecord, WatchedNode
+from service.domain.idle.cleanup import (
+    REFRESH_SECONDS,
+    Cleanup,
+    EndRecord,
+    ExpectedEnd,
+    WatchedNode,
+)
 from service.domain.idle.course import CourseChange, State, is_idle
 from service.domain.idle.ends import End
 from service.domain.idle.explain import SignalState, explain_signals
@@ -82,12 +88,14 @@ class IdleNode:
 @dataclass(frozen=True, slots=True)
 class IdleBrief:
     """What a line about the idleness of a READY node shows; `waiting` is the rail that the node
-    waits for, `keep` is the keep that holds now."""
+    waits for, `keep` is the keep that holds now. `expected` is when the daemon ends the node; None
+    where it does not."""
 
     watched: WatchedNode
     applied: AppliedRule
     keep: Keep | None
     waiting: Waiting | None
+    expected: ExpectedEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +239,12 @@ class CleanupService:
         with self._units.reading() as unit:
             return [record for _, record in unit.cleanups.list_ended(self._projects, 0, limit)]
 
+    def list_paused(self) -> frozenset[str]:
+        """The projects whose cleanup a person has paused."""
+        with self._units.reading() as unit:
+            rows = [unit.cleanups.get(project) for project in self._projects]
+        return frozenset(row.project for row in rows if row.is_paused)
+
     def current_time(self) -> int:
         """The current time in UTC seconds."""
         return self._clock()
@@ -293,11 +307,10 @@ class CleanupService:
             nodes = unit.nodes.find_many(courses)
             policies = unit.idle_policies.find_all()
             projects = {node.spec.project for node in nodes.values()}
-            waiting = {
-                waiting.node_id: waiting
-                for project in projects
-                for waiting in unit.cleanups.get(project).waiting
-            }
+            cleanups = {project: unit.cleanups.get(project) for project in projects}
+        waiting = {
+            waiting.node_id: waiting for cleanup in cleanups.values() for waiting in cleanup.waiting
+        }
         found = {}
         for node_id, watched in courses.items():
             node = nodes[node_id]
@@ -306,7 +319,10 @@ class CleanupService:
             rule = apply_policies(node.spec, node.team, policies, self.mode.ceiling)
             keep = keep_of_node(node)
             held = keep if keep is not None and keep.is_active(now) else None
-            found[node_id] = IdleBrief(watched, rule, held, waiting.get(node_id))
+            cleanup, due_at = cleanups[node.spec.project], watched.due_at
+            is_due = due_at is not None and held is None
+            expected = cleanup.expect_end(node_id, due_at or now, now) if is_due else None
+            found[node_id] = IdleBrief(watched, rule, held, waiting.get(node_id), expected)
         return found
 
     def _read_fleet(self, unit: Unit, project: str, ceiling: Action) -> IdleFleet:
@@ -327,13 +343,12 @@ class CleanupService:
             if (look := _find_proven_look(subject, oldest)) is not None
             and not _is_protected(subject, now)
         }
-        waits = {waiting.node_id: waiting.until for waiting in fleet.cleanup.waiting}
         plan = CleanupPlan(
             project,
             now,
             tuple(
-                _to_plan_entry(look, self.mode.ceiling, waits.get(node_id))
-                for node_id, look in looks.items()
+                _to_plan_entry(look, self.mode.ceiling, fleet.cleanup, now)
+                for look in looks.values()
             ),
             tuple(held.rail for held in fleet.cleanup.holds),
             fleet.cleanup.pauses,
@@ -402,15 +417,16 @@ def _is_protected(subject: IdleSubject, now: int) -> bool:
     return is_kept or is_awaited or is_busy or subject.heartbeat_until > now
 
 
-def _to_plan_entry(look: AssessedNode, ceiling: Action, waits_until: int | None) -> PlanEntry:
-    """The plan entry of a node. A rail prevents the daemon from ending the node before
-    `waits_until`."""
+def _to_plan_entry(look: AssessedNode, ceiling: Action, cleanup: Cleanup, now: int) -> PlanEntry:
+    """The plan entry of a node."""
     due_at = look.watched.due_at
-    if due_at is not None and waits_until is not None:
-        due_at = max(due_at, waits_until)
     node, verdict, applied = look.subject.node, look.verdict, look.subject.applied
     is_told = applied.is_own or look.subject.can_tell
     does_it = is_told and applied.action.limited_to(ceiling).rank >= Action.STOP.rank
+    expected = None if due_at is None else cleanup.expect_end(node.id, due_at, now)
+    waits_until = [waiting.until for waiting in cleanup.waiting if waiting.node_id == node.id]
+    if due_at is not None:
+        due_at = max([due_at, *(at for at in waits_until if at is not None)])
     return PlanEntry(
         node_id=node.id,
         name=node.name,
@@ -426,4 +442,5 @@ def _to_plan_entry(look: AssessedNode, ceiling: Action, waits_until: int | None)
             policy_version=applied.version,
             verdict=f"{verdict.level} {verdict.waste or ''} since {verdict.since}",
         ),
+        expected=expected if does_it else None,
     )

@@ -78,7 +78,7 @@ def plan(project: Project = None, json: options.Json = False) -> None:
             (
                 entry["name"],
                 entry["action"],
-                _format_due(entry["due_at"], now),
+                _format_due(entry, now),
                 format_usd(entry["hourly_cost"]),
             )
             for entry in found["entries"]
@@ -266,7 +266,7 @@ def _print_project(project: Mapping[str, Any], now: int) -> None:
             ("last check", "never" if looked is None else f"{format_since(looked, now)} ago"),
             (
                 "next check",
-                "no daemon is running" if upcoming is None else _format_due(upcoming, now),
+                "no daemon is running" if upcoming is None else _format_left(upcoming, now),
             ),
             ("paused", pause_said if project["paused_at"] is not None else ""),
             ("breaker", closing),
@@ -297,9 +297,15 @@ def _print_project(project: Mapping[str, Any], now: int) -> None:
         )
 
 
-def _format_due(at: str | None, now: int) -> str:
-    """Time left until the daemon acts, as `in 4m10s`, `now` or `never`. `now` is in seconds."""
-    if at is None:
-        return "never"
+def _format_due(entry: Mapping[str, Any], now: int) -> str:
+    """Time left until the daemon acts, `held` while a rail prevents it, or `never`. `now` is in
+    seconds."""
+    if entry["expected_at"] is not None:
+        return _format_left(entry["expected_at"], now)
+    return "never" if entry["due_at"] is None else "held"
+
+
+def _format_left(at: str, now: int) -> str:
+    """Time left until an instant, as `in 4m10s` or `now`."""
     left = parse_rfc3339(at) - now
     return f"in {format_age(left)}" if left > 0 else "now"

@@ -61,6 +61,9 @@ _ACTIVITIES = {
     "UNKNOWN": "unknown",
 }
 _AT_REST = frozenset({"QUIET", "CANDIDATE", "NOTIFIED"})
+_RAILS = frozenset({"rails", "pause"})
+"""What holds back the daemon and no person."""
+
 _WASTE = {"crash_loop": "crash loop", "no_progress": "no progress"}
 
 
@@ -182,12 +185,17 @@ def print_top(found: TopNodes) -> None:
 
 def _describe_end(node: View, idle: View, ends: Sequence[View], now: int) -> str:
     """The time until the node ends by itself: by its time to live, for idleness or by an exceeded
-    budget. `failing` if its deletion does not end."""
+    budget. `held` while a rail without a known end prevents it, `failing` if its deletion does not
+    end."""
     if node["asked"] == "absent":
         return "failing" if is_failing(node) else "now"
-    of_budgets = (end["at"] for end in ends if end["ender"] == "budget")
-    dates = node["deletes_at"], idle["due_at"], *of_budgets
-    first = min((parse_rfc3339(at) for at in dates if at is not None), default=None)
+    # A node that is not due for idleness may still become active.
+    is_due = idle["due_at"] is not None
+    coming = [
+        end for end in ends if end["ender"] != "idle" or (is_due and set(end["held_by"]) <= _RAILS)
+    ]
+    first = min((parse_rfc3339(end["at"]) for end in coming if end["at"] is not None), default=None)
     if first is None:
-        return NOTHING
+        is_held = any(set(end["held_by"]) & _RAILS for end in coming)
+        return "held" if is_held else NOTHING
     return format_age(first - now) if first > now else "now"

@@ -11,7 +11,7 @@ import typer
 
 from service.cli.terminal.options import parse_seconds
 
-_BLANK = frozenset({"", "-", "unpriced", "not known"})
+_BLANK = frozenset({"", "-", "unpriced", "not known", "held", "never"})
 """Cells without a value. They come last in both orders."""
 
 _NUMBER = re.compile(r"(?:[<>]=?)?(-?)\$?(\d[\d,]*(?:\.\d+)?)(?: ?%| .*)?")

@@ -21,7 +21,7 @@ from service.dashboard.kit.figures import (
 from service.dashboard.kit.links import node_address
 from service.dashboard.kit.visible_text import escape_invisible
 from service.dashboard.pages.attention import describe_rate
-from service.dashboard.pages.nodes.idle import RAIL_REASONS
+from service.dashboard.pages.nodes.idle import RAIL_REASONS, describe_expected
 from service.domain.attention.waste import WasteSum
 from service.domain.clock import parse_rfc3339
 from service.domain.costs.display_rounding import in_units, places_for, unit_for
@@ -260,16 +260,16 @@ def _build_project(status: CleanupStatus, now: int) -> ProjectRow:
 
 def _build_plan_row(project: str, entry: PlanEntry, rate: str, now: int) -> PlanRow:
     due = "never: a person has to apply the plan"
-    if entry.due_at is not None:
-        left = entry.due_at - now
-        due = f"in {format_duration(left)}" if left > 0 else "at the next check"
+    expected = entry.expected
+    if expected is not None:
+        due = describe_expected(expected, now, "the next check")
     return PlanRow(
         name=entry.name,
         href=node_address(entry.node_id),
         project=project,
         action=entry.action,
         due=due,
-        due_at=None if entry.due_at is None else to_moment(entry.due_at),
+        due_at=None if expected is None or expected.at is None else to_moment(expected.at),
         hourly=rate,
         reason=escape_invisible(entry.reason),
     )

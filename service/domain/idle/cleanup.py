@@ -33,6 +33,15 @@ class RailHold:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedEnd:
+    """When the daemon stops or deletes an idle node: a whole UTC second, or None while a rail
+    without a known end holds it. `held_by` are the rails that delay it beyond its grace."""
+
+    at: int | None
+    held_by: tuple[RailHold, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Cleanup:
     """The row of one project. `pauses` counts pauses and resumptions, and is part of a plan."""
 
@@ -58,19 +67,53 @@ class Cleanup:
         """Return the row with a pause. Raises Rejected without a reason."""
         if not reason.strip():
             raise Rejected("give a reason: why is the cleanup paused?", field="reason")
+        paused_at = self.paused_at if self.paused_at is not None else now
+        # At once, and not with the next check: every page and answer then says the same.
+        paused = RailHold(Rail.PAUSE, f"{actor}: {reason.strip()[:MAX_REASON]}", paused_at)
         return replace(
             self,
-            paused_at=self.paused_at if self.paused_at is not None else now,
+            paused_at=paused_at,
             paused_by=actor,
             pause_reason=reason.strip()[:MAX_REASON],
             pauses=self.pauses + 1,
+            holds=(paused, *self._other_holds),
         )
 
     def without_pause(self) -> Cleanup:
         """Return the row without the pause. Raises Conflict without a pause."""
         if not self.is_paused:
             raise Conflict(f"the cleanup of project {self.project} is not paused")
-        return replace(self, paused_at=None, paused_by="", pause_reason="", pauses=self.pauses + 1)
+        return replace(
+            self,
+            paused_at=None,
+            paused_by="",
+            pause_reason="",
+            pauses=self.pauses + 1,
+            holds=self._other_holds,
+        )
+
+    @property
+    def _other_holds(self) -> tuple[RailHold, ...]:
+        """The rails that hold beside a pause."""
+        return tuple(held for held in self.holds if held.rail is not Rail.PAUSE)
+
+    def expect_end(self, node_id: str, due_at: int, now: int) -> ExpectedEnd:
+        """When the daemon ends an idle node whose grace is over at `due_at`: after the rails that
+        hold now, else in its turn."""
+        due_at = max(due_at, now)
+        # A daemon that has just begun reads every metric soon: usually before a later end is due.
+        held_by = tuple(
+            held
+            for held in self.holds
+            if (held.until is None or held.until > due_at)
+            and (held.rail is not Rail.START or held.until is not None or due_at <= now)
+        )
+        if any(held.until is None for held in held_by):
+            return ExpectedEnd(None, held_by)
+        turns = () if self.holds else self.waiting
+        later = [held.until for held in held_by]
+        later += [waiting.until for waiting in turns if waiting.node_id == node_id]
+        return ExpectedEnd(max([due_at, *(at for at in later if at is not None)]), held_by)
 
     def with_closed_breaker(self, now: int, actor: str, reason: str) -> Cleanup:
         """Return the row with a breaker that a person closed. Raises Rejected without a reason,

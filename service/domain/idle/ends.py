@@ -163,6 +163,8 @@ def _find_idle_end(outlook: EndOutlook, now: int) -> End | None:
     if _ends_for_idleness(node, applied, watched):
         reason = f"{describe_idleness(watched.verdict)}; {reason}"
     at, keep = watched.due_at, subject.keep
+    if at is not None:
+        at = outlook.cleanup.expect_end(node.id, at, now).at
     is_candidate = watched.course.state is State.CANDIDATE
     if keep is not None and keep.is_active(now) and is_candidate:  # the grace begins after the keep
         at = None if keep.until is None else keep.until + applied.rule.grace_seconds

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from service.domain.errors import Conflict
+from service.domain.idle.cleanup import ExpectedEnd
 from service.domain.idle.policy import Action
 from service.domain.idle.rails import Rail
 
@@ -33,7 +34,8 @@ class PlanBasis:
 class PlanEntry:
     """A node that is stopped or deleted when the plan is applied: the reason, when the daemon would
     do it by itself (a whole UTC second, None for never), and its cost an hour in nano-dollars; None
-    where the price is unknown."""
+    where the price is unknown. `expected` is when the daemon does it with the rails that hold now;
+    None for never."""
 
     node_id: str
     name: str
@@ -42,6 +44,7 @@ class PlanEntry:
     due_at: int | None
     hourly: int | None
     basis: PlanBasis
+    expected: ExpectedEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)

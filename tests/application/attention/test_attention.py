@@ -437,9 +437,8 @@ def test_an_idle_node_of_whom_nobody_can_be_told_needs_a_person(lab, attention):
 
 def test_a_pause_holds_a_time_to_live_back_on_the_agenda(lab, attention):
     lab.add(WORK, ttl_seconds=7_200, next_try_at=lab.clock() + 7_200)
-    paused = RailHold(Rail.PAUSE, "ada: a demo", NOON)
     with lab.units() as unit:
-        unit.cleanups.save(replace(unit.cleanups.get("lab"), holds=(paused,)))
+        unit.cleanups.save(unit.cleanups.get("lab").with_pause(NOON, "ada", "a demo"))
     (entry,) = attention.read_agenda().next
     assert (entry.kind, entry.at) == (AgendaKind.TTL_END, None)
     assert entry.text.endswith("once the pause of the cleanup ends")

@@ -31,6 +31,7 @@ def entry(**changes):
         "action": "delete",
         "reason": "it has been idle since 2026-11-05T10:00:00Z",
         "due_at": "2026-11-05T12:05:00Z",
+        "expected_at": "2026-11-05T12:05:00Z",
         "hourly_cost": "9.600000000",
         **changes,
     }
@@ -78,9 +79,20 @@ def test_the_plan_says_what_goes_why_and_how_to_apply_it(api):
     assert api.calls[0].body == {}
 
 
-@pytest.mark.parametrize(("due_at", "said"), [(None, "never"), ("2026-11-05T11:00:00Z", "now")])
-def test_the_plan_says_when_the_daemon_does_it_by_itself(api, due_at, said):
-    api.when("POST", "/v1/cleanup:plan", plan(entry(due_at=due_at)))
+BEFORE, LATER = "2026-11-05T11:00:00Z", "2026-11-05T12:15:00Z"
+
+
+@pytest.mark.parametrize(
+    ("due_at", "expected_at", "said"),
+    [
+        (None, None, "never"),
+        (BEFORE, BEFORE, "now"),
+        (BEFORE, LATER, "in 15m00s"),
+        (BEFORE, None, "held"),
+    ],
+)
+def test_the_plan_says_when_the_daemon_does_it_by_itself(api, due_at, expected_at, said):
+    api.when("POST", "/v1/cleanup:plan", plan(entry(due_at=due_at, expected_at=expected_at)))
     assert said in steward("cleanup", "plan", "--project", "lab").stdout.splitlines()[1]
     assert api.calls[0].body == {"project": "lab"}
 

@@ -24,8 +24,9 @@ IDLE = {
     "verdict": {"since": "2026-11-05T08:48:00Z", "waste": ""},
     "due_at": "2026-11-05T12:04:10Z",
 }
-BY_TTL = {"ender": "ttl", "at": "2026-11-05T13:58:00Z"}
-BY_BUDGET = {"ender": "budget", "at": "2026-11-05T12:08:00Z"}
+BY_TTL = {"ender": "ttl", "at": "2026-11-05T13:58:00Z", "held_by": []}
+BY_BUDGET = {"ender": "budget", "at": "2026-11-05T12:08:00Z", "held_by": []}
+BY_IDLENESS = {"ender": "idle", "at": "2026-11-05T12:04:10Z", "held_by": []}
 LOOPING = {
     "state": "CANDIDATE",
     "verdict": {"since": "2026-11-05T11:40:00Z", "waste": "crash_loop"},
@@ -44,7 +45,7 @@ def busy(api: Api) -> Api:
     api.when("GET", f"/v1/nodes/{OTHER}/idle", IDLE)
     api.when("GET", f"/v1/nodes/{THIRD}/idle", LOOPING)
     api.when("GET", f"/v1/nodes/{ID}/policy", {"ends": [BY_TTL]})
-    api.when("GET", f"/v1/nodes/{OTHER}/policy", {"ends": []})
+    api.when("GET", f"/v1/nodes/{OTHER}/policy", {"ends": [BY_IDLENESS]})
     api.when("GET", f"/v1/nodes/{THIRD}/policy", {"ends": []})
     api.when("GET", "/v1/fleet", FLEET)
     return api
@@ -108,6 +109,24 @@ def test_a_script_reads_the_same(busy):
         ("trainer", "ACTIVE"),
     ]
     assert (found["others"], found["fleet"]) == (1, FLEET)
+
+
+@pytest.mark.parametrize(
+    ("due", "at", "held_by", "said"),
+    [
+        (True, "2026-11-05T12:15:00Z", ["rails"], "15m00s"),
+        (True, None, ["pause"], "held"),
+        (True, None, ["rails", "mode"], "-"),
+        (True, "2026-11-05T12:15:00Z", ["keep"], "-"),
+        (False, None, ["pause"], "-"),
+    ],
+)
+def test_an_idle_node_ends_when_nothing_holds_it_any_more(busy, due, at, held_by, said):
+    end = {"ender": "idle", "at": at, "held_by": held_by}
+    busy.when("GET", f"/v1/nodes/{OTHER}/policy", {"ends": [end]})
+    busy.when("GET", f"/v1/nodes/{OTHER}/idle", IDLE | ({} if due else {"due_at": None}))
+    rows = steward("nodes", "top").stdout.splitlines()[-3:]
+    assert re.split(" {2,}", rows[0])[6] == said
 
 
 @pytest.mark.parametrize(

@@ -266,7 +266,10 @@ DOCUMENTS = {
 }
 for _node in NODES:
     DOCUMENTS[f"/v1/nodes/{_node['id']}/idle"] = IDLE if _node is NODES[1] else AT_WORK
-    DOCUMENTS.setdefault(f"/v1/nodes/{_node['id']}/policy", {"ends": []})
+    _due = IDLE["due_at"] if _node is NODES[1] else _node["deletes_at"]
+    _ender = "idle" if _node is NODES[1] else "ttl"
+    _ends = [{"ender": _ender, "at": _due, "held_by": []}] if _due else []
+    DOCUMENTS.setdefault(f"/v1/nodes/{_node['id']}/policy", {"ends": _ends})
 
 ANSWERS = {
     ("POST", "/v1/estimates"): ESTIMATE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from service.application.cleanup.cleanup import IdleBrief
 from service.dashboard.kit.figures import format_duration, to_moment
+from service.domain.idle.cleanup import ExpectedEnd
 from service.domain.idle.course import State, idle_at
 from service.domain.idle.policy import Action, Waste
 from service.domain.idle.rails import Rail
@@ -37,7 +38,7 @@ def idle_line(brief: IdleBrief, now: int) -> str:
     said = f"{what} for {format_duration(now - verdict.since)}"
 
     # The next action on the node, or what the action waits for.
-    ends, due_at = IDLE_ENDS.get(brief.applied.action), brief.watched.due_at
+    ends, expected = IDLE_ENDS.get(brief.applied.action), brief.expected
     after = ""
     if brief.keep is not None:
         until = brief.keep.until
@@ -46,9 +47,10 @@ def idle_line(brief: IdleBrief, now: int) -> str:
         at = idle_at(course, verdict, brief.applied, brief.watched.judged_at)
         # None while something blocks the end of the node.
         after = "" if at is None else f"idle {_describe_time(at, now, 'one of the next checks')}"
-    elif ends is not None and due_at is not None:
-        after = f"{ends} {_describe_time(due_at, now, 'the next check')}"
-        if due_at <= now and brief.waiting is not None:
+    elif ends is not None and expected is not None:
+        after = f"{ends} {describe_expected(expected, now, 'the next check')}"
+        due_at = brief.watched.due_at
+        if due_at is not None and due_at <= now and brief.waiting is not None:
             since, until = brief.waiting.since, brief.waiting.until
             waits = "waits" if since is None else f"waits since {to_moment(since).full}"
             left = "" if until is None else f", {format_duration(until - now)} more"
@@ -62,6 +64,14 @@ def idle_sentence(brief: IdleBrief, now: int) -> str:
     if brief.watched.course.state is not State.UNKNOWN or verdict is None:
         return line
     return f"{line}: {verdict.reason}"
+
+
+def describe_expected(expected: ExpectedEnd, now: int, later: str) -> str:
+    """When the daemon ends an idle node, and the first rail that delays it. `later` are the words
+    for an end that is due."""
+    why = f": {RAIL_REASONS[expected.held_by[0].rail]}" if expected.held_by else ""
+    when = "later" if expected.at is None else _describe_time(expected.at, now, later)
+    return when + why
 
 
 def _describe_time(at: int, now: int, later: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from service.application.cleanup.cleanup import IdleNode
 from service.dashboard.kit.figures import Fact, format_count, format_duration, to_moment
 from service.dashboard.kit.visible_text import escape_invisible, to_sentence
-from service.dashboard.pages.nodes.idle import IDLE_ENDS, RAIL_REASONS
+from service.dashboard.pages.nodes.idle import IDLE_ENDS, RAIL_REASONS, describe_expected
 from service.domain.idle.assess import is_kept, list_holders, list_limits
 from service.domain.idle.course import State, idle_at
 from service.domain.idle.policy import with_waste
@@ -101,6 +101,7 @@ def _describe_after(found: IdleNode, now: int) -> str:
     if watched.verdict is not None:
         applied = with_waste(applied, watched.verdict.waste)
     verb, due = IDLE_ENDS.get(applied.action), watched.due_at
+    expected = None if due is None else found.cleanup.expect_end(found.node.id, due, now)
     if state is State.QUIET:
         at = idle_at(watched.course, watched.verdict, applied, watched.judged_at)
         said = "" if at is None else f"The node is idle {_describe_when(at, now)} if it stays so."
@@ -109,7 +110,10 @@ def _describe_after(found: IdleNode, now: int) -> str:
     elif verb is None:
         said = f"No action follows, because the policy's action is {applied.action}."
     else:
-        said = "" if due is None else f"The node will be {verb} {_describe_when(due, now)}."
+        when = (
+            "" if expected is None else describe_expected(expected, now, "one of the next checks")
+        )
+        said = when and f"The node will be {verb} {when}."
     return f"{said} Work on a device, a job or a heartbeat ends this course.".strip()
 
 

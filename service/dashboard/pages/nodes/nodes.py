@@ -24,11 +24,13 @@ from service.dashboard.kit.figures import (
 from service.dashboard.kit.links import FilterLink
 from service.dashboard.kit.node_rows import FAILING, NodeRow, build_node_row
 from service.dashboard.kit.visible_text import escape_invisible
-from service.dashboard.pages.nodes.idle import idle_line
+from service.dashboard.pages.nodes.idle import RAIL_REASONS, idle_line
 from service.domain.clock import parse_rfc3339
 from service.domain.costs.display_rounding import in_units, unit_for
 from service.domain.errors import Rejected
 from service.domain.idle.policy import Action
+from service.domain.idle.rails import Rail
+from service.domain.nodes.keep import TTL_HELD, TTL_TOLD
 from service.domain.nodes.node import NodeState
 
 NODES = 100
@@ -142,9 +144,9 @@ class Menu:
 @dataclass(frozen=True, slots=True)
 class NodeEnd:
     """When a node is deleted, or stopped, without a person, and why: `TTL`, `idle`, or `idle, then
-    stopped`."""
+    stopped`. `at` is None while a rail without a known end holds it; `why` then names the rail."""
 
-    at: Moment
+    at: Moment | None
     wait: str
     why: str
 
@@ -205,6 +207,7 @@ def _build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
         asked = replace(asked, after="")
         found = services.nodes.list_sorted(replace(asked.to_query(), budget_ends=ends))
     briefs = services.cleanup.find_briefs(node["id"] for node in found.nodes)
+    paused = services.cleanup.list_paused()
     billed = [found.rates.get(node["id"]) or 0 for node in found.nodes]
     rates = in_units(billed, unit_for(_CENTS))
     rows = tuple(
@@ -214,6 +217,7 @@ def _build_nodes_page(services: Services, asked: NodesAsked) -> NodesPage:
             format_units(rate, _CENTS),
             briefs.get(node["id"]),
             budgets.get(node["id"]),
+            is_paused=node["project"] in paused,
         )
         for node, rate in zip(found.nodes, rates, strict=True)
     )
@@ -290,6 +294,8 @@ def _build_listed_node(
     rate: str,
     brief: IdleBrief | None,
     budget: BudgetEnd | None,
+    *,
+    is_paused: bool,
 ) -> ListedNode:
     node_id, now = said["id"], found.as_of
     is_billed = node_id in found.rates
@@ -299,29 +305,48 @@ def _build_listed_node(
         row=build_node_row(said, now, "" if brief is None else idle_line(brief, now)),
         rate=rate if is_billed and not is_unpriced else "",
         is_unpriced=is_unpriced,
-        end=find_end(said, brief, budget, now),
+        end=find_end(said, brief, budget, now, is_paused=is_paused),
         used="" if used is None else f"{used} %",
         can_change=can_change(said),
     )
 
 
+_OF_TTL = frozenset({"", TTL_HELD, TTL_TOLD})
+"""What `ends_after_keep` says unless the job of the node has ended."""
+
+
 def find_end(
-    said: Mapping[str, Any], brief: IdleBrief | None, budget: BudgetEnd | None, now: int
+    said: Mapping[str, Any],
+    brief: IdleBrief | None,
+    budget: BudgetEnd | None,
+    now: int,
+    *,
+    is_paused: bool = False,
 ) -> NodeEnd | None:
     """The earliest of the end of its time to live, its end for idleness and its deletion by a
-    budget; None if none is known, or if the node is deleted already."""
+    budget; None if none is known, or if the node is deleted already. `is_paused` says that a person
+    has paused the cleanup of its project."""
     if not can_change(said):
         return None
     ends: list[tuple[int, str]] = []
+    held: list[str] = []
     if said["deletes_at"] is not None:
-        ends.append((parse_rfc3339(said["deletes_at"]), "TTL"))
-    if brief is not None and brief.watched.due_at is not None and brief.keep is None:
+        # A pause holds back a time to live, and neither the end of a job nor a wait for READY.
+        if is_paused and said["ready_at"] is not None and said["ends_after_keep"] in _OF_TTL:
+            held.append(f"TTL: {RAIL_REASONS[Rail.PAUSE]}")
+        else:
+            ends.append((parse_rfc3339(said["deletes_at"]), "TTL"))
+    if brief is not None and brief.expected is not None:
         is_stop = brief.applied.action is Action.STOP
-        ends.append((brief.watched.due_at, "idle, then stopped" if is_stop else "idle"))
+        why = "idle, then stopped" if is_stop else "idle"
+        if brief.expected.at is None:
+            held.append(f"{why}: {RAIL_REASONS[brief.expected.held_by[0].rail]}")
+        else:
+            ends.append((brief.expected.at, why))
     if budget is not None:
         ends.append((budget.at, f"budget {escape_invisible(budget.budget)}"))
-    if not ends:
-        return None
-    at, why = min(ends)
-    wait = f"in {format_duration(at - now)}" if at > now else "at the next check"
-    return NodeEnd(to_moment(at), wait, why)
+    if ends:
+        at, why = min(ends)
+        wait = f"in {format_duration(at - now)}" if at > now else "at the next check"
+        return NodeEnd(to_moment(at), wait, why)
+    return NodeEnd(None, "held", held[0]) if held else None

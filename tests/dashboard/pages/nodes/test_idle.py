@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from service.application.cleanup.cleanup import IdleBrief
 from service.application.cleanup.keeps import KeepOrder
 from service.dashboard.pages.nodes.idle import idle_line, idle_sentence
-from service.domain.idle.cleanup import WatchedNode
+from service.domain.idle.cleanup import Cleanup, RailHold, WatchedNode
 from service.domain.idle.course import IdleCourse, State
 from service.domain.idle.policy import Action, Policy, Rule, Waste, apply_policies
 from service.domain.idle.proof import Blocker, IdleVerdict
@@ -39,7 +39,15 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
     )
     course = IdleCourse("n", 1, state, NOON - 60)
     watched = WatchedNode(course, "lab", verdict=verdict, judged_at=NOON, due_at=due_at)
-    return IdleBrief(watched, rule, changes.get("keep"), changes.get("waiting"))
+    keep, waiting = changes.get("keep"), changes.get("waiting")
+    cleanup = Cleanup("lab", holds=changes.get("holds", ()))
+    expected = None if due_at is None or keep else cleanup.expect_end("n", due_at, NOON)
+    return IdleBrief(watched, rule, keep, waiting, expected)
+
+
+PAUSE = RailHold(Rail.PAUSE, "ada: a demo", NOON)
+BREAKER = RailHold(Rail.BREAKER, "6 of 18 nodes became unknown", NOON, NOON + 900)
+STARTED = RailHold(Rail.START, "a daemon has just begun", NOON)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +71,12 @@ def brief(state=State.NOTIFIED, verdict=QUIET, action=Action.DELETE, due_at=DUE,
                 " 1 min more"
             ),
         ),
+        (brief(holds=(PAUSE,)), "quiet for 1 h 6 min; deleted later: deletions are paused"),
+        (
+            brief(holds=(BREAKER,)),
+            "quiet for 1 h 6 min; deleted in 15 min: the breaker is open",
+        ),
+        (brief(holds=(STARTED,)), "quiet for 1 h 6 min; deleted in 9 min"),
         (
             brief(keep=Keep(NOON + 60, "mine")),
             "quiet for 1 h 6 min; kept until 2026-11-05 12:01:00 UTC",
