@@ -20,7 +20,7 @@ from service.api.http.schemas import (
     schema_extra,
     usd_or_none,
 )
-from service.api.nodes.node_request import HardwareRequest
+from service.api.nodes.node_request import HardwareRequest, Slices
 from service.api.pricing.prices import PriceView
 from service.application.pricing.estimates import Caller, Estimate, OfferShare
 from service.domain.budgets.budget import OnExceeded
@@ -41,6 +41,11 @@ class EstimateRequest(HardwareRequest):
     provisioning_model: ProvisioningModel | None = Field(
         default=None, description="Every one by default.", examples=[None]
     )
+    slices: Slices | None = Field(
+        default=None,
+        description="How many equal slices it is made of; 1 by default.",
+        examples=[None],
+    )
     duration_seconds: Seconds | None = Field(
         default=None, description="One hour by default.", examples=[14_400]
     )
@@ -60,9 +65,8 @@ class EstimateRequest(HardwareRequest):
 
     def to_request(self) -> RequestedNode:
         """The hardware and the places in the words of the domain."""
-        return RequestedNode(
-            **self.model_dump(exclude_none=True, include=set(HardwareRequest.model_fields))
-        )
+        hardware = {*HardwareRequest.model_fields, "slices"}
+        return RequestedNode(**self.model_dump(exclude_none=True, include=hardware))
 
     def to_caller(self) -> Caller:
         """The caller whose budgets are checked, in terms of the application."""
@@ -150,7 +154,8 @@ class EstimateView(View):
     """What it would cost, the cheapest place first, those without a known price last."""
 
     accelerator_type: str = Field(examples=["v5litepod-16"])
-    chips: int = Field(examples=[16])
+    slices: int = Field(description="Of how many equal slices it is made.", examples=[1])
+    chips: int = Field(description="Of all slices together.", examples=[16])
     duration_seconds: int = Field(examples=[14_400])
     estimates: tuple[OfferView, ...]
     budgets: tuple[ShareView, ...] = Field(
@@ -164,7 +169,8 @@ class EstimateView(View):
         """The view of an estimate."""
         return cls(
             accelerator_type=found.accelerator.name,
-            chips=found.accelerator.chips,
+            slices=found.slices,
+            chips=found.accelerator.chips * found.slices,
             duration_seconds=found.seconds,
             estimates=tuple(map(OfferView.from_offer, found.offers)),
             budgets=tuple(map(ShareView.from_share, found.shares)),

@@ -23,6 +23,10 @@ from service.domain.pricing.driver_vm import UserVm
 Places = Annotated[tuple[Name, ...], Field(max_length=100)]
 
 
+Slices = Annotated[int, Field(strict=True, ge=1, le=MAX_SLICES)]
+"""A number of equal slices."""
+
+
 class HardwareRequest(Body):
     """The hardware, by its name or by generation and size, and where it may be."""
 
@@ -124,7 +128,7 @@ class NodeRequest(HardwareRequest):
         description="Ask through a queued resource and wait there for hardware. reserved,"
         " flex_start and several slices always do; preemptible never can.",
     )
-    slices: Annotated[int, Field(strict=True, ge=1, le=MAX_SLICES)] | None = Field(
+    slices: Slices | None = Field(
         default=None,
         description="How many equal slices it is made of; 1 by default.",
         examples=[None],

@@ -88,7 +88,8 @@ class BudgetKeeper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The offers of the hardware by place, cheapest first, for a duration in seconds.
+    """The offers of the hardware by place, cheapest first, for a duration in seconds and for all
+    `slices` together.
 
     `shares` are of the cheapest offer with a known price; empty unless they were requested.
     """
@@ -98,6 +99,7 @@ class Estimate:
     offers: tuple[PriceOffer, ...]
     as_of: int
     shares: tuple[OfferShare, ...] = ()
+    slices: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class EstimateService:
         cheapest = next((offer for offer in found if offer.cost is not None), None)
         if self._shares is not None and caller is not None and cheapest is not None:
             shares = tuple(self._shares.list_shares(caller, cheapest, now))
-        return Estimate(accelerator, seconds, found, now, shares)
+        return Estimate(accelerator, seconds, found, now, shares, wanted.slices)
 
     def plan_hardware(self, need: Need, terms: PlanTerms) -> HardwarePlan:
         """The hardware that fits a need, and its cost by model at the cheapest place.

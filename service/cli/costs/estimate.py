@@ -25,6 +25,9 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     spot: options.Spot = False,
     preemptible: options.Preemptible = False,
     flex_start: options.FlexStart = False,
+    slices: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Number of equal slices.")
+    ] = None,
     duration: Annotated[
         int,
         typer.Option("--for", parser=options.parse_seconds, metavar="DURATION", help="Duration."),
@@ -50,6 +53,7 @@ def estimate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         "provisioning_model": options.choose_model(
             provisioning_model, spot=spot, preemptible=preemptible, flex_start=flex_start
         ),
+        "slices": slices,
         "duration_seconds": duration,
         "team": team,
         "owner": owner,
@@ -71,7 +75,9 @@ def print_estimate(estimate: Mapping[str, Any], *, has_end: bool = True) -> None
     long = format_span(estimate["duration_seconds"])
     chips = format_count(estimate["chips"], "chip")
     until = f"for {long}" if has_end else "until it is deleted"
-    print_lines(f"{estimate['accelerator_type']}, {chips}, {until}", "")
+    slices = estimate.get("slices", 1)
+    each = estimate["accelerator_type"] + (f", {slices:,} slices" if slices > 1 else "")
+    print_lines(f"{each}, {chips}, {until}", "")
     offers = estimate["estimates"]
     rates = [offer["hourly_cost"] for offer in offers]
     per_chip = format_column(

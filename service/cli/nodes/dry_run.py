@@ -17,7 +17,7 @@ _YEAR = 365 * DAY
 """Seconds that a node without an end is estimated for: no budget has a longer period."""
 
 _ESTIMATED = (
-    *("generation", "chips", "topology", "zone", "zones", "regions"),
+    *("generation", "chips", "topology", "zone", "zones", "regions", "slices"),
     *("project", "team", "owner", "labels"),
 )
 """Fields of the request that the estimate has too."""
@@ -46,8 +46,6 @@ def show_dry_run(client: Client, body: View, *, json: bool) -> None:
             print_estimate(answer.value, has_end=has_end)
             print_lines("")
     if not json:
-        if (slices := body.get("slices", 1)) > 1:
-            print_paragraphs(f"note: these figures are for one slice; the node has {slices}")
         if "vm" in body:
             print_paragraphs("note: the cost of your VM is not included")
         print_paragraphs("note: not checked are the name, the quota and the runtime version")
@@ -55,15 +53,23 @@ def show_dry_run(client: Client, body: View, *, json: bool) -> None:
     if all(refusals):
         raise Failure(*dict.fromkeys(filter(None, refusals)))
     if not json:
-        print_lines("nothing was created; no budget would refuse it")
+        is_known = "vm" not in body or not any(map(_list_refusing, answers))
+        known = "no budget would refuse it"
+        unknown = "with the cost of your VM, a budget may refuse it"
+        print_lines(f"nothing was created; {known if is_known else unknown}")
 
 
 def _find_refusal(answer: ApiAnswer) -> str | None:
     """Reason that the tightest budget would refuse the node. None if no budget would."""
-    for budget in answer.value["budgets"]:
-        if not budget["fits"] and budget["on_exceeded"] != "notify":
+    for budget in _list_refusing(answer):
+        if not budget["fits"]:
             name = budget["name"] or budget["budget_id"]
             why = "too little of it is left" if budget["fits"] is False else "its rest is unknown"
             kind = answer.value["accelerator_type"]
             return f"the budget {name} would refuse {kind}: {why}; nothing was created"
     return None
+
+
+def _list_refusing(answer: ApiAnswer) -> list[View]:
+    """The budgets of the caller that refuse what does not fit."""
+    return [budget for budget in answer.value["budgets"] if budget["on_exceeded"] != "notify"]

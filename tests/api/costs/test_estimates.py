@@ -281,3 +281,22 @@ def test_of_what_outlives_the_period_only_its_part_counts(client, services, unit
 
 def test_without_budgets_no_shares_are_told(client):
     assert estimate(client, zone="us-west4-a", team="vision").json()["budgets"] == []
+
+
+def test_an_estimate_of_slices_is_of_all_of_them_and_fits_as_the_request_does(
+    client, services, units, clock
+):
+    with_budgets(client, services, units, clock)
+    budget = {"amount": "500", "period": "month", "on_exceeded": "refuse", "name": "sweeps"}
+    assert client.post("/v1/budgets", json=budget).status_code == 201
+    terms = {"accelerator_type": "v5litepod-8", "zone": "us-west4-a", "ttl_seconds": 28_800}
+    model = {"provisioning_model": "on_demand"}
+    for slices, fits in ((1, True), (16, False)):
+        found = estimate(client, **terms, **model, slices=slices).json()
+        (offer,), (share,) = found["estimates"], found["budgets"]
+        assert (found["slices"], found["chips"]) == (slices, 8 * slices)
+        assert float(offer["hourly_cost"]) == 9.6 * slices
+        assert share["fits"] is fits
+        wanted = {"name": f"sweep-{slices}", "slices": slices, **terms, **model}
+        assert (client.post("/v1/nodes", json=wanted).status_code == 201) is fits
+    assert estimate(client, slices=0).status_code == 422

@@ -115,7 +115,22 @@ def test_hardware_that_does_not_exist_is_refused_as_the_request_would_be(api):
     assert result.stderr.splitlines()[0] == "v5litepod-9 is not known"
 
 
-def test_what_the_figures_leave_out_is_said(api):
-    api.when("POST", "/v1/estimates", estimate(share()))
+def test_the_figures_are_of_all_slices(api):
+    api.when("POST", "/v1/estimates", estimate(share()) | {"slices": 2, "chips": 16})
     shown = steward(*CREATE, "--slices", "2").stdout
-    assert "note: these figures are for one slice; the node has 2" in shown
+    assert api.calls[0].body["slices"] == 2
+    assert shown.splitlines()[0].startswith("v5litepod-8, 2 slices, 16 chips")
+    assert "no budget would refuse it" in shown
+
+
+@pytest.mark.parametrize(
+    ("shares", "is_known"),
+    [((), True), ((share(on_exceeded="notify"),), True), ((share(),), False)],
+)
+def test_no_budget_is_promised_to_accept_a_vm_whose_cost_is_not_included(api, shares, is_known):
+    api.when("POST", "/v1/estimates", estimate(*shares))
+    vm = ("--architecture", "node", "--vm-machine-type", "n1-standard-8")
+    shown = steward("nodes", "create", "--accelerator-type", "v2-8", *vm, "--dry-run").stdout
+    assert "the cost of your VM is not included" in shown
+    assert ("no budget would refuse it" in shown) is is_known
+    assert ("with the cost of your VM, a budget may refuse it" in shown) is not is_known
