@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from service.application.timekeeping import Timekeeper
 from service.domain.clock import Clock
 from service.domain.metering.line_items import lines_of
 from service.domain.pricing.burn import BilledUnits, burn_of
 from service.domain.pricing.price_book import PriceBook, ReservedPrice
+from service.domain.pricing.purchases import find_purchase
 from service.store.fleet_counts import COMING, FleetCount, OverdueDeletion, RunningCount
 from service.store.node_list import decode_parts
 from service.store.pricebook import PriceBookCache
@@ -59,7 +61,9 @@ def sum_coming(numbers: Mapping[str, int], book: PriceBook, now: int) -> ComingS
 class FleetHealth:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
     reservations that are paid whatever runs in them. `reserved` counts these reservations; `unused`
-    is the part of `burn` for reserved chips that no node uses. `unpriced` counts READY nodes with
+    is the part of `burn` for reserved chips that no node uses, `unused_reservations` counts the
+    reservations with such chips and `unused_unpriced` those of them with an unknown price.
+    `unpriced` counts READY nodes with
     an unknown price, `unpriced_vms` such VMs of their users, `unpriced_reserved` such reservations.
     `overdue` counts deletions that do not end; `aside` counts the intervals of usage that could not
     be posted to the ledger and are retried later. `coming` has the nodes that are requested or
@@ -78,6 +82,8 @@ class FleetHealth:
     unpriced_vms: int = 0
     aside: int = 0
     unused: int = 0
+    unused_reservations: int = 0
+    unused_unpriced: int = 0
     coming: ComingSum = ComingSum()
 
     @property
@@ -92,8 +98,8 @@ class FleetHealth:
 @dataclass(frozen=True, slots=True)
 class RunningSum:
     """The sum over nodes that are billed now: `burn` is nano-dollars an hour of what is priced,
-    `on_reserved` the part of it on reserved capacity. `unpriced` counts nodes with an unknown
-    price, `unpriced_vms` such VMs of their users."""
+    `on_reserved` the part of it on reserved capacity, `used` the chips in use by reservation.
+    `unpriced` counts nodes with an unknown price, `unpriced_vms` such VMs of their users."""
 
     nodes: int = 0
     chips: int = 0
@@ -101,16 +107,21 @@ class RunningSum:
     on_reserved: int = 0
     unpriced: int = 0
     unpriced_vms: int = 0
+    used: Mapping[str, int] = field(default_factory=dict)
 
 
 def sum_running(groups: Iterable[RunningCount], book: PriceBook, now: int) -> RunningSum:
     """The sum over groups of nodes that are billed now, at the prices of `now`."""
-    total = RunningSum()
+    total, used = RunningSum(), Counter[str]()
     for group in groups:
         tpus = burn_of([BilledUnits(group.sku, group.chips)], book, now)
         vm = [] if group.vm is None else [BilledUnits(group.vm, group.vms)]
         vms = burn_of(vm, book, now)
         is_reserved = isinstance(book.find_price(group.sku, now), ReservedPrice)
+        pool = group.sku.pool
+        purchase = find_purchase(book.purchases, pool, group.sku.generation, now) if pool else None
+        if purchase is not None:
+            used[purchase.id] += group.chips
         total = RunningSum(
             nodes=total.nodes + group.nodes,
             chips=total.chips + group.chips,
@@ -119,7 +130,7 @@ def sum_running(groups: Iterable[RunningCount], book: PriceBook, now: int) -> Ru
             unpriced=total.unpriced + (group.nodes if tpus is None else 0),
             unpriced_vms=total.unpriced_vms + (group.vms if vms is None else 0),
         )
-    return total
+    return replace(total, used=used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +181,14 @@ class HealthService:
             coming = unit.fleet.count_coming() if is_any_coming else {}
         total = sum_running(running, book, now)
         bought_rate = reserved = unpriced_reserved = 0
+        idle_rates: list[int | None] = []
         for usage in bought:
             if usage.start <= now < usage.end_as_of(now + 1) and not usage.free:
                 rate = burn_of([usage], book, now)
                 reserved, unpriced_reserved = reserved + 1, unpriced_reserved + (rate is None)
                 bought_rate += rate or 0
+                if total.used.get(usage.node_id, 0) < usage.chips:
+                    idle_rates.append(rate)
         unused = max(0, bought_rate - total.on_reserved)
         return FleetHealth(
             counts=counts,
@@ -190,6 +204,8 @@ class HealthService:
             unpriced_vms=total.unpriced_vms,
             aside=aside,
             unused=unused,
+            unused_reservations=len(idle_rates) if unused or None in idle_rates else 0,
+            unused_unpriced=idle_rates.count(None),
             coming=sum_coming(coming, book, now),
         )
 

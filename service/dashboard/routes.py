@@ -36,6 +36,7 @@ from service.dashboard.kit.preferences import (
 from service.dashboard.kit.refresh import refresh_seconds
 from service.dashboard.kit.series import GROUPINGS
 from service.dashboard.kit.unknown import prefers_html, shorten_path
+from service.dashboard.pages.attention import build_agenda_page
 from service.dashboard.pages.capacity import PERIODS, build_capacity_page
 from service.dashboard.pages.cleanup import build_cleanup_page
 from service.dashboard.pages.costs.budgets import build_budgets_page
@@ -352,6 +353,14 @@ def prices(  # noqa: PLR0913, PLR0917 - each is a parameter of the address
         "prices.html",
         lambda services: {"page": build_prices_page(services, asked)},
         back=("/prices", "All prices"),
+    )
+
+
+@router.get("/agenda")
+def agenda(request: Request) -> Response:
+    """Everything that needs a person, and everything that happens by itself within a day."""
+    return _render_page(
+        request, "agenda.html", lambda services: {"page": build_agenda_page(services)}
     )
 
 

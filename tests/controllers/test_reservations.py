@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from service.application.attention.attention import AttentionService
 from service.application.budgets.budgets import BudgetService
 from service.application.costs.costs import CostQuestion, CostService
 from service.application.costs.forecasts import ForecastService
 from service.application.health import ComingSum, HealthService
 from service.application.pricing.reservations import ReservationService
 from service.controllers.recording.posting import post_unused, post_usage
+from service.domain.attention.waste import WasteKind, WasteSum
 from service.domain.billing_period import GRACE, period_of
 from service.domain.budgets.budget import OnExceeded, Scope
 from service.domain.clock import DAY, HOUR
@@ -438,8 +440,25 @@ def test_the_fleet_burns_what_was_bought_whether_it_is_used_or_not(buyer, lab):
     fleet = health.read_fleet()
     assert (fleet.burn, fleet.ready, fleet.unpriced) == (64 * CALENDAR, 1, 0)
     assert fleet.unused == (64 - 8) * CALENDAR
+    assert fleet.unused_reservations == 1
     lab.clock.pass_(2 * DAY)
     assert health.read_fleet().burn == 0
+
+
+def test_each_reservation_with_unused_chips_is_counted(buyer, lab):
+    health = HealthService(lab.units, PriceBookCache(), lab.clock, [factories.PROJECT])
+    assert health.read_fleet().unused_reservations == 0
+    for name in ("first", "second", "third"):
+        buyer.record(name=name)
+    fleet = health.read_fleet()
+    assert (fleet.reserved, fleet.unused_reservations, fleet.unused_unpriced) == (3, 3, 0)
+    assert fleet.unused == 3 * 64 * CALENDAR
+    buyer.runs(chips=64)
+    fleet = health.read_fleet()
+    assert (fleet.unused_reservations, fleet.unused) == (2, 2 * 64 * CALENDAR)
+    attention = AttentionService(lab.units, PriceBookCache(), lab.clock, [factories.PROJECT])
+    waste = attention.read_waste().by_kind[WasteKind.UNUSED_RESERVATION]
+    assert waste == WasteSum(2, 2 * 64 * CALENDAR)
 
 
 def test_what_comes_on_reserved_capacity_adds_nothing(buyer, lab):

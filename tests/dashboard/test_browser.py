@@ -89,6 +89,7 @@ def test_pages_load_without_a_complaint_and_fit(
             "/jobs",
             "/jobs?team=nobody",
             "/orphans",
+            "/agenda",
             "/capacity",
             "/cleanup",
             "/costs",

@@ -25,8 +25,16 @@ pytestmark = [
 ]
 PATHS = (
     *("/", "/jobs", "/costs", "/costs?aggregate=team,owner,zone&step=day", "/budgets", "/capacity"),
-    *("/orphans", "/reservations", "/statements", "/prices", "/commitments", "/reconcile"),
-    *("/manual", "/manual/jobs"),
+    *(
+        "/orphans",
+        "/agenda",
+        "/reservations",
+        "/statements",
+        "/prices",
+        "/commitments",
+        "/reconcile",
+    ),
+    *("/manual", "/manual/jobs", "/agenda"),
 )
 
 

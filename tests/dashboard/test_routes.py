@@ -113,6 +113,7 @@ def test_pages_obey_the_policy(lab: Lab, browser: TestClient) -> None:
         "/nodes/none",
         "/nodes",
         "/orphans",
+        "/agenda",
         "/capacity",
         "/cleanup",
         "/costs?step=day",
@@ -181,6 +182,7 @@ def test_what_has_no_price_is_not_free(lab: Lab, browser: TestClient) -> None:
 def test_before_the_first_node_there_is_one_command_to_type(browser: TestClient) -> None:
     said = text_of(browser.get("/"))
     assert "No nodes yet" in said
+    assert '<a href="/nodes/new">Create a node</a>' in browser.get("/").text
     assert """curl http://localhost/v1/nodes \\ -H 'Content-Type: application/json'""" in said
     assert "Authorization" not in said
     assert "nothing is READY" in said

@@ -111,7 +111,9 @@ class AttentionService:
             _list_sources(fleet),
             {
                 WasteKind.ORPHAN: orphans,
-                WasteKind.UNUSED_RESERVATION: WasteSum(1 if health.unused else 0, health.unused),
+                WasteKind.UNUSED_RESERVATION: WasteSum(
+                    health.unused_reservations, health.unused, health.unused_unpriced
+                ),
             },
             unknown,
         )

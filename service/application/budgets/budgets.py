@@ -191,6 +191,26 @@ class BudgetService:
         with self._units.reading() as unit:
             return unit.budgets.list_all()
 
+    def count_active(self) -> int:
+        """How many budgets have a current period."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            return sum(budget.window_at(now) is not None for budget in unit.budgets.list_all())
+
+    def list_exceeded(self) -> frozenset[str]:
+        """The ids of the budgets that were found exceeded in their current period."""
+        now = self._clock()
+        with self._units.reading() as unit:
+            fired = unit.alerts.find_by_kind(EXCEEDED)
+            return frozenset(
+                budget.id
+                for budget in unit.budgets.list_all()
+                if (alert := fired.get(budget.id)) is not None
+                and alert.fired_at is not None
+                and (window := budget.window_at(now)) is not None
+                and alert.period == window.start
+            )
+
     def list_statuses(self, some: Sequence[Budget]) -> Sequence[BudgetStatus]:
         """The status of each of the budgets."""
         standings = self._list_standings(some)

@@ -133,15 +133,12 @@ class CostService:
             self._add_intervals(unit, tally, intervals, window, now)
             return _to_report(question, tally, window, now)
         asked = (question.window, question.aggregate, question.step, question.tz, question.only_key)
-        at = self._at_instant(unit, now)
+        at = _At(unit.revisions.read_current().books, self._prices.get_book(unit), now)
         return self._reports.get_or_make(
             (at, asked),
             lambda: self._build_report(unit, question, at),
             lambda report: len(report.rows) <= _MOST_ROWS,
         )
-
-    def _at_instant(self, unit: Unit, now: int) -> _At:
-        return _At(unit.revisions.read_current().books, self._prices.get_book(unit), now)
 
     def _build_report(self, unit: Unit, question: CostQuestion, at: _At) -> CostReport:
         asked, window, parts = _split_window(question, at.now)

@@ -17,11 +17,12 @@ from service.dashboard.actions.form import Form, FormDep
 from service.dashboard.actions.nodes import UNKNOWN_PRICE, keep_inputs, read_keep
 from service.dashboard.actions.page import ActionPage, ActionResult, Confirmation
 from service.dashboard.answers import HtmlRoute
-from service.dashboard.kit.figures import Fact, format_count, format_money
+from service.dashboard.kit.figures import Fact, format_count, format_units
 from service.dashboard.kit.links import node_address
 from service.dashboard.kit.node_rows import build_node_row
 from service.dashboard.kit.visible_text import escape_invisible
 from service.domain.clock import parse_rfc3339
+from service.domain.costs.display_rounding import in_units, places_for, unit_for
 from service.domain.errors import Rejected, StewardError
 from service.domain.nodes.node import Asked
 
@@ -141,14 +142,18 @@ def _build_page(
     if number == 1:
         confirmation = Confirmation("the name of the node", chosen.nodes[0]["name"])
     rates = [chosen.rates.get(node["id"], 0) for node in chosen.nodes]
-    total = f"{format_money(sum(rate or 0 for rate in rates))} an hour now"
+    known = [rate or 0 for rate in rates]
+    places = places_for(sum(known))
+    # The lines are rounded so that they add up to the shown sum.
+    units = in_units(known, unit_for(places))
+    total = f"{format_units(sum(units), places)} an hour now"
     if None in rates:
         total += f", and {format_count(rates.count(None), 'node')} at {UNKNOWN_PRICE}"
     # A line for each node: its state, its cost an hour, its owner, and what ends with it.
     facts = [Fact("Together", f"{what}, {total}")]
-    for node in chosen.nodes:
-        row, rate = build_node_row(node, chosen.as_of), chosen.rates.get(node["id"], 0)
-        cost = UNKNOWN_PRICE if rate is None else f"{format_money(rate)} an hour"
+    for node, rate, rounded in zip(chosen.nodes, rates, units, strict=True):
+        row = build_node_row(node, chosen.as_of)
+        cost = UNKNOWN_PRICE if rate is None else f"{format_units(rounded, places)} an hour"
         parts = [row.state, cost, row.hardware, row.zone, node["owner"], node["team"]]
         if job := services.jobs.find_running(node["id"]):
             parts.append(f"job {job} runs on it")

@@ -1,4 +1,4 @@
-"""Waste, what needs a person, and what is next, in words. Pure."""
+"""Waste, what needs a person, and what is next, in words, and the page of the agenda."""
 
 from __future__ import annotations
 
@@ -6,23 +6,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from service.application.services import Services
 from service.dashboard.kit.figures import (
     Moment,
     format_count,
     format_duration,
     format_money,
+    format_units,
     to_moment,
 )
 from service.dashboard.kit.links import node_address
 from service.dashboard.kit.visible_text import escape_invisible
 from service.domain.attention.agenda import Agenda, AgendaEntry, AgendaKind
 from service.domain.attention.waste import WasteKind, WasteReport, WasteSum
+from service.domain.costs.display_rounding import in_units, places_for, unit_for
 
 SHOWN = 8
 """Lines of each list on the first page."""
 
+MOST = 1_000
+"""Lines of each list on the page of the agenda."""
+
 _WASTES = {
-    WasteKind.FAILING_DELETION: ("failing deletion", "failing deletions", "/nodes"),
+    WasteKind.FAILING_DELETION: ("failing deletion", "failing deletions", "/nodes?state=failing"),
     WasteKind.ORPHAN: ("orphan", "orphans", "/orphans"),
     WasteKind.UNUSED_RESERVATION: ("unused reservation", "unused reservations", "/reservations"),
     WasteKind.CRASH_LOOP: ("crash loop", "crash loops", "/cleanup"),
@@ -40,6 +46,8 @@ _PAGES = {
 _KEEP, _DELETE = ("Keep", "/nodes/{}/keep"), ("Delete", "/nodes/{}/delete")
 _EDIT = ("Edit", "/budgets/{}/edit")
 _ACTIONS = {
+    AgendaKind.FAILING_DELETION: ("Details", "/nodes/{}"),
+    AgendaKind.UNPRICED: ("Add a price", "/manual/command-line#budgets-and-prices"),
     AgendaKind.ORPHANS: ("Adopt or delete", "/orphans"),
     AgendaKind.BUDGET_DELETES: _EDIT,
     AgendaKind.BUDGET_EXCEEDED: _EDIT,
@@ -109,14 +117,18 @@ def describe_waste(report: WasteReport) -> WasteFigure:
         key=lambda item: (-item[1].hourly, item[0]),
     )
     unknown = report.unknown
+    places = places_for(report.total.hourly)
+    # The parts are rounded so that they add up to the shown total.
+    units = in_units([total.hourly for _, total in kinds], unit_for(places))
     return WasteFigure(
-        hourly=format_money(report.total.hourly),
+        hourly=format_units(sum(units), places),
         parts=tuple(
             WastePart(
-                f"{format_count(total.number, *_WASTES[kind][:2])} {describe_rate(total)}",
+                f"{format_count(total.number, *_WASTES[kind][:2])}"
+                f" {describe_rate(total, format_units(rounded, places))}",
                 _WASTES[kind][2],
             )
-            for kind, total in kinds
+            for (kind, total), rounded in zip(kinds, units, strict=True)
         ),
         unknown=f"+ {format_count(unknown.number, 'node')} with unknown activity"
         f" {describe_rate(unknown)}"
@@ -138,23 +150,38 @@ def describe_orphans(report: WasteReport) -> str:
     return f"{count}: {format_money(orphans.known_hourly)}/h more{unpriced}"
 
 
-def describe_rate(total: WasteSum) -> str:
-    """The cost an hour of a sum as far as prices are known."""
+def describe_rate(total: WasteSum, rounded: str = "") -> str:
+    """The cost an hour of a sum as far as prices are known; `rounded` is the known cost where it is
+    part of another shown sum."""
     hourly = total.known_hourly
     if hourly is None:
         return "at an unknown price"
     more = f" and {total.unpriced} without a price" if total.unpriced else ""
-    return f"{format_money(hourly)}/h{more}"
+    return f"{rounded or format_money(hourly)}/h{more}"
 
 
-def build_agenda_lists(agenda: Agenda) -> AgendaLists:
-    """The lists of the first page."""
+@dataclass(frozen=True, slots=True)
+class AgendaPage:
+    """The page of the agenda: both lists in full."""
+
+    lists: AgendaLists
+    as_of: Moment
+
+
+def build_agenda_page(services: Services) -> AgendaPage:
+    """The page as of now."""
+    agenda = services.attention.read_agenda(MOST)
+    return AgendaPage(build_agenda_lists(agenda, MOST), to_moment(agenda.as_of))
+
+
+def build_agenda_lists(agenda: Agenda, most: int = SHOWN) -> AgendaLists:
+    """The lists with at most `most` lines each: those of the first page, if no number is given."""
     personal, following = agenda.needs_person, agenda.next
     return AgendaLists(
-        tuple(_build_rows(personal[:SHOWN], agenda.as_of)),
-        max(0, len(personal) - SHOWN),
-        tuple(_build_rows(following[:SHOWN], agenda.as_of)),
-        max(0, len(following) - SHOWN),
+        tuple(_build_rows(personal[:most], agenda.as_of)),
+        max(0, len(personal) - most) + agenda.personal_left_out,
+        tuple(_build_rows(following[:most], agenda.as_of)),
+        max(0, len(following) - most) + agenda.next_left_out,
     )
 
 

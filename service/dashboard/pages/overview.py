@@ -142,6 +142,7 @@ class Overview:
     agenda: AgendaLists
     spenders: Spenders
     budgets: tuple[BudgetLine, ...]
+    active_budgets: int
     spending: Spending
     nodes: tuple[NodeRow, ...]
     live: int
@@ -206,6 +207,7 @@ def build_overview(services: Services, view: OverviewQuery) -> Overview:
         agenda=build_agenda_lists(agenda),
         spenders=build_spenders(services, view.window),
         budgets=budgets[:BUDGETS],
+        active_budgets=services.budgets.count_active(),
         spending=spending,
         nodes=rows,
         live=sum(state.nodes for state in fleet.counts),

@@ -72,12 +72,19 @@ class AgendaEntry:
 @dataclass(frozen=True, slots=True)
 class Agenda:
     """The agenda as of a UTC second: what needs a person, the most urgent first, and what happens
-    next, the earliest first. `left_out` counts the entries beyond the limit."""
+    next, the earliest first. `personal_left_out` and `next_left_out` count the entries of each part
+    beyond the limit."""
 
     as_of: int
     needs_person: tuple[AgendaEntry, ...]
     next: tuple[AgendaEntry, ...]
-    left_out: int = 0
+    personal_left_out: int = 0
+    next_left_out: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """The entries of both parts beyond the limit."""
+        return self.personal_left_out + self.next_left_out
 
 
 def build_agenda(as_of: int, entries: Iterable[AgendaEntry], limit: int) -> Agenda:
@@ -92,8 +99,13 @@ def build_agenda(as_of: int, entries: Iterable[AgendaEntry], limit: int) -> Agen
         (personal if entry.needs_person else following).append(entry)
     personal.sort(key=_urgency)
     following.sort(key=_urgency)
-    left_out = max(0, len(personal) - limit) + max(0, len(following) - limit)
-    return Agenda(as_of, tuple(personal[:limit]), tuple(following[:limit]), left_out)
+    return Agenda(
+        as_of,
+        tuple(personal[:limit]),
+        tuple(following[:limit]),
+        max(0, len(personal) - limit),
+        max(0, len(following) - limit),
+    )
 
 
 def _urgency(entry: AgendaEntry) -> tuple[bool, int, int, str, str, str]:

@@ -264,6 +264,7 @@ def test_the_first_page_answers_six_questions_as_the_api_does(lived):
     top = max(teams["rows"], key=lambda row: parse_usd(row["cost"]))
     spender = cells_of(page.text[page.text.index('id="spenders-heading"') :])[1]
     assert spender[0] == top["team"]
+    assert f"{top['team']} spends most: {spender[2]} in 30 days" in said
     assert abs(nanos_of(spender[1]) - parse_usd(top["cost"])) < NANOS // 100
     following = page.text[page.text.index('id="next-heading"') :]
     first = agenda["next"][0]

@@ -47,6 +47,21 @@ def test_waste_names_its_kinds_by_cost_and_what_is_unknown_apart():
     assert shown.unknown == "+ 2 nodes with unknown activity $3.00/h"
 
 
+def test_the_shown_kinds_of_waste_add_up_to_the_shown_sum():
+    rates = {
+        WasteKind.IDLE: 5_613_200_000,
+        WasteKind.CRASH_LOOP: 462_300_000,
+        WasteKind.NO_PROGRESS: 462_300_000,
+    }
+    sources = [WasteSource(kind, kind, rate) for kind, rate in rates.items()]
+    shown = describe_waste(build_waste_report(NOON, sources, {}, WasteSum()))
+    cents = [
+        round(100 * float(part.text.rpartition("$")[2].removesuffix("/h"))) for part in shown.parts
+    ]
+    assert shown.hourly == "$6.54"
+    assert sum(cents) == 654
+
+
 def test_waste_of_an_unknown_price_is_said_so():
     sources = [WasteSource(WasteKind.IDLE, "a", None)]
     shown = describe_waste(build_waste_report(NOON, sources, {}, WasteSum(1, 0, 1)))
@@ -103,7 +118,8 @@ def test_each_line_leads_to_its_page_and_says_when():
         (AgendaKind.BUDGET_EXCEEDED, "Edit", "/budgets/a%2Fb/edit"),
         (AgendaKind.ORPHANS, "Adopt or delete", "/orphans"),
         (AgendaKind.CLEANUP_HOLDS, "Cleanup", "/cleanup"),
-        (AgendaKind.FAILING_DELETION, "", ""),
+        (AgendaKind.FAILING_DELETION, "Details", "/nodes/a%2Fb"),
+        (AgendaKind.UNPRICED, "Add a price", "/manual/command-line#budgets-and-prices"),
     ],
 )
 def test_each_line_offers_what_a_person_can_do_about_it(kind, action, address):
@@ -140,6 +156,8 @@ def test_lines_beyond_the_page_are_counted():
     ]
     lists = build_agenda_lists(build_agenda(NOON, entries, 50))
     assert (len(lists.next), lists.next_left_out) == (8, 3)
+    cut = build_agenda_lists(build_agenda(NOON, entries, 9))
+    assert (len(cut.next), cut.next_left_out) == (8, 3), "those beyond the limit count as well"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +182,7 @@ def test_every_part_of_the_waste_leads_to_a_page() -> None:
     summed = dict.fromkeys(WasteKind, WasteSum(1, 10**9))
     parts = describe_waste(build_waste_report(NOON, [], summed, WasteSum())).parts
     assert {part.text.removesuffix(" $1.00/h"): part.href for part in parts} == {
-        "1 failing deletion": "/nodes",
+        "1 failing deletion": "/nodes?state=failing",
         "1 orphan": "/orphans",
         "1 unused reservation": "/reservations",
         "1 crash loop": "/cleanup",
@@ -203,7 +221,10 @@ def test_a_failing_deletion_stands_on_the_first_page(lab: Lab, browser: TestClie
     page = browser.get("/")
     said = text_of(page)
     assert "Waste now $9.60 /h 1 failing deletion $9.60/h" in said
-    assert "stuck $9.60/h · for 2 min Its deletion does not end: 2 attempts in a row failed" in said
+    assert (
+        "stuck $9.60/h · for 2 min · Details Its deletion does not end: 2 attempts in a row failed"
+        in said
+    )
     assert "<b>no</b>" not in page.text
 
 
@@ -249,3 +270,23 @@ def test_the_month_is_compared_with_the_budget_of_everything(lab: Lab, browser: 
     percent = month.total * 100 // 10**13
     assert f"{percent} % of $10,000.00; day 5 of 30, as of 12:12:57 UTC" in said
     assert f"in order ${month.total / 10**9:,.2f} of $10,000.00, {percent} %" in said
+
+
+def test_the_agenda_in_full_is_a_page_that_the_first_page_links(
+    lab: Lab, browser: TestClient
+) -> None:
+    with lab.units() as unit:
+        for number in range(12):
+            node = factories.sent(
+                name=f"stuck-{number:02}",
+                asked=Asked.ABSENT,
+                delete_requested_at=NOON - 120 - number,
+                tries=2,
+                last_error="503",
+            )
+            unit.nodes.add(node)
+    first, whole = browser.get("/"), browser.get("/agenda")
+    assert links_of(first.text)["4 more"] == "/agenda"
+    assert "stuck-11" in text_of(whole)
+    assert text_of(whole).count("Its deletion does not end") == 12
+    assert "more" not in links_of(whole.text)

@@ -11,12 +11,13 @@ from service.dashboard.pages.costs.budgets import (
     build_bar,
     describe_state,
     find_outlook,
-    used_millionths,
+    rank_budget,
 )
 from service.domain.budgets.budget import Period, Scope
 
 MOST = 40
-"""The most budgets that are read for the first page, the largest amounts first."""
+"""The most budgets that are read for the first page: those of everything and the exceeded ones
+first, then the largest amounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +39,27 @@ class BudgetLine:
 
 
 def list_budget_lines(services: Services) -> tuple[BudgetLine, ...]:
-    """The active budgets, those closest to their amount first."""
-    budgets = sorted(services.budgets.list_all(), key=lambda budget: (-budget.amount, budget.name))
-    shown = services.budgets.list_statuses(budgets[:MOST])
-    active = sorted(
-        (status for status in shown if status.standing is not None),
-        key=lambda status: (-used_millionths(status), status.budget.name),
+    """The active budgets in the order of the page of budgets."""
+    exceeded = services.budgets.list_exceeded()
+    budgets = sorted(
+        services.budgets.list_all(),
+        key=lambda budget: (
+            budget.scope != Scope(),
+            budget.id not in exceeded,
+            -budget.amount,
+            budget.name,
+        ),
     )
+    shown = services.budgets.list_statuses(budgets[:MOST])
+    active = [
+        (status, find_outlook(services, status)) for status in shown if status.standing is not None
+    ]
+    active.sort(key=lambda pair: rank_budget(*pair))
     lines = []
-    for status in active:
+    for status, outlook in active:
         budget, standing = status.budget, status.standing
         assert standing is not None
-        tone, verdict = describe_state(status, find_outlook(services, status))
+        tone, verdict = describe_state(status, outlook)
         percent = standing.spent * 100 // budget.amount
         lines.append(
             BudgetLine(

@@ -144,15 +144,8 @@ def build_budgets_page(services: Services) -> BudgetsPage:
         (detail, find_outlook(services, detail.shown))
         for detail in services.budgets.list_histories(budgets[:SHOWN])
     ]
-    found.sort(
-        key=lambda pair: (
-            not _is_exceeded(pair[0].shown),
-            pair[1] is None,
-            -used_millionths(pair[0].shown),
-            pair[0].shown.budget.name,
-        )
-    )
-    exceeded = sum(_is_exceeded(detail.shown) for detail, _ in found)
+    found.sort(key=lambda pair: rank_budget(pair[0].shown, pair[1]))
+    exceeded = sum(is_exceeded(detail.shown) for detail, _ in found)
     ahead = sum(outlook is not None for _, outlook in found)
     return BudgetsPage(
         rows=tuple(_build_row(detail, outlook, now) for detail, outlook in found),
@@ -176,7 +169,14 @@ def find_outlook(services: Services, shown: BudgetStatus) -> Outlook | None:
     return None if at is None else Outlook(at, standing.as_of, found.method is Method.RUN_RATE)
 
 
-def _is_exceeded(shown: BudgetStatus) -> bool:
+def rank_budget(shown: BudgetStatus, outlook: Outlook | None) -> tuple[bool, bool, int, str]:
+    """The key of the order of budgets: exceeded ones first, then those that the forecast exceeds,
+    then those that are closest to their amount."""
+    return not is_exceeded(shown), outlook is None, -used_millionths(shown), shown.budget.name
+
+
+def is_exceeded(shown: BudgetStatus) -> bool:
+    """Whether more is spent than the amount."""
     return shown.standing is not None and shown.standing.spent > shown.budget.amount
 
 

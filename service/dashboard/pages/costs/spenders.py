@@ -9,7 +9,8 @@ from service.application.costs.costs import CostQuestion, CostReport
 from service.application.services import Services
 from service.dashboard.kit.cost_query import CostsAsked
 from service.dashboard.kit.figures import format_count, format_units, to_moment
-from service.dashboard.pages.costs.spend_chart import format_shares
+from service.dashboard.kit.visible_text import escape_invisible
+from service.dashboard.pages.costs.spend_chart import WINDOWS, format_shares
 from service.domain.clock import to_rfc3339
 from service.domain.costs.display_rounding import places_for, round_table, unit_for
 from service.domain.time_window import Granularity, window_before, zone_of
@@ -33,12 +34,14 @@ class Spender:
 @dataclass(frozen=True, slots=True)
 class Spenders:
     """The lines; their shown amounts add up to `total`. `by` is `team` or `owner`; the time
-    before is as long, and begins on the date `before`."""
+    before is as long, and begins on the date `before`. `most` says who spends most, in a sentence;
+    empty if nobody spends."""
 
     by: str
     rows: tuple[Spender, ...]
     total: str
     before: str
+    most: str
 
 
 def build_spenders(services: Services, window: str) -> Spenders:
@@ -83,7 +86,11 @@ def build_spenders(services: Services, window: str) -> Spenders:
             )
         )
     since = f"the same time before, from {to_moment(earlier.start).date}"
-    return Spenders(by, tuple(rows), format_units(sum(shown), places), since)
+    most = ""
+    if named and now[named[0]] > 0:
+        who = escape_invisible(named[0]) or _NOBODY[by]
+        most = f"{who} spends most: {shares[0]} in {WINDOWS[window]}"
+    return Spenders(by, tuple(rows), format_units(sum(shown), places), since, most)
 
 
 def _sum_groups(report: CostReport) -> Mapping[str, int]:

@@ -338,3 +338,27 @@ def test_a_sign_says_how_it_stands(
 ) -> None:
     shown = BudgetStatus(factories.budget(**budget), None if now is None else standing(*now))
     assert budgets.describe_state(replace(shown, deletes_at=deletes_at)) == verdict
+
+
+def test_the_first_page_begins_with_exceeded_budgets_and_says_how_many_there_are(
+    lab: Lab, browser: TestClient
+) -> None:
+    """However small the exceeded budget is, and however many larger ones there are."""
+    lab.ran(NOON - 2 * HOUR, team="vision")
+    for number in range(45):
+        scope = Scope(team=f"t{number}")
+        amount = (1_000 + number) * NANOS
+        lab.services.budgets.create(
+            factories.budget(name=f"large {number}", scope=scope, amount=amount)
+        )
+    small = factories.budget(name="small", scope=Scope(team="vision"), amount=5 * NANOS)
+    made = lab.services.budgets.create(small).shown.budget
+    with lab.units() as unit:
+        window = made.window_at(NOON)
+        assert window is not None
+        unit.alerts.save(made.id, Alert(EXCEEDED, window.start, NOON - 60))
+    page = browser.get("/").text
+    section = page[page.index('id="budgets-heading"') :]
+    assert "5 of 46 · " in section[: section.index("</div>")]
+    assert links_of(section)["All budgets"] == "/budgets"
+    assert section.index(">small</a>") < section.index(">large 44</a>")
