@@ -54,5 +54,5 @@ class VirtualClock:
         self._now += seconds
 
     def go_live(self, clock: Callable[[], float]) -> None:
-        """FollowUp another clock from now on."""
+        """Follow another clock from now on."""
         self._live = clock

@@ -16,7 +16,13 @@ from service.controllers.idle.report_reads import ReportReader
 from service.controllers.idle.rollup import Rollups
 from service.domain.clock import HOUR, Clock
 from service.domain.errors import Conflict, LeaseLost, StaleVersion, StewardError, StoreUnavailable
-from service.domain.idle.assess import AssessedNode, IdleSubject, IdleTimes, assess_node
+from service.domain.idle.assess import (
+    AssessedNode,
+    IdleSubject,
+    IdleTimes,
+    assess_node,
+    keep_last_verdict,
+)
 from service.domain.idle.cleanup import REFRESH_SECONDS, Cleanup, RailHold, new_alarms
 from service.domain.idle.policy import Action
 from service.domain.idle.readings import (
@@ -37,6 +43,10 @@ from service.store.pricebook import PriceBookCache
 from service.store.unit import Unit, Units
 
 log = structlog.get_logger()
+
+UNREAD_PERIODS = 3
+"""Periods that a daemon has for its first read of every metric. A node that is still unknown after
+them has lost its signals."""
 
 CHUNK = 500
 """Courses written in one transaction."""
@@ -115,7 +125,7 @@ class IdleController:
         memory = self._memories.pop(lease.project, None)
         is_fresh = memory is None or memory.epoch != lease.epoch
         if memory is None or is_fresh:
-            memory = IdleMemory(lease.epoch)
+            memory = IdleMemory(lease.epoch, self._clock())
         with self._collector.pause_gc():
             self._run_round(memory, lease, self._clock(), is_fresh=is_fresh)
         self._memories[lease.project] = memory  # a failed round keeps none: the next starts fresh
@@ -133,6 +143,8 @@ class IdleController:
         subjects = self._add_reports(measured, memory, lease.project, now)
         known = families_of(families, now, self._times.telemetry, self._times.period)
         looks = [assess_node(subject, known, now, self._times) for subject in subjects]
+        if not memory.has_read and now - memory.began_at < UNREAD_PERIODS * self._times.period:
+            looks = [keep_last_verdict(look) for look in looks]
         for assessed in looks:
             if assessed.verdict.level is Level.ACTIVE:
                 lately = memory.lately.setdefault(assessed.subject.node.id, UnwrittenUse())

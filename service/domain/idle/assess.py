@@ -221,6 +221,27 @@ def assess_node(
     return AssessedNode(subject, watched, verdict, moved, held_by, is_told, is_fresh)
 
 
+def keep_last_verdict(assessed: AssessedNode) -> AssessedNode:
+    """Return the node with the verdict and the course of its last assessment, if it is unknown now
+    only because nothing was read yet. Its end is not due then.
+
+    A daemon that has just begun reads every metric anew. Until then the stored signals grow old: as
+    losses they would open the breaker and send an alarm after each restart.
+    """
+    before, node = assessed.subject.watched, assessed.subject.node
+    if before is None or before.verdict is None or before.course.incarnation != node.attempt:
+        return assessed
+    was_known = before.verdict.level is not Level.UNKNOWN and before.judged_at >= node.state_since
+    if assessed.verdict.level is not Level.UNKNOWN or not was_known:
+        return assessed
+    return replace(
+        assessed,
+        watched=replace(before, signals=assessed.watched.signals),
+        verdict=before.verdict,
+        moved=CourseChange(before.course),
+    )
+
+
 def verdict_on(
     subject: IdleSubject, families: Mapping[Kind, MetricFamily], now: int, times: IdleTimes
 ) -> IdleVerdict:

@@ -164,7 +164,7 @@ class Activity:
         return self._courses[place]
 
     def follow_state(self, before: str, after: str, at: float) -> None:
-        """FollowUp a node's change of state: its machines are up only while READY."""
+        """Follow a node's change of state: its machines are up only while READY."""
         if before == "READY" and self.runs and self.runs[-1].end is None:
             last = self.runs[-1]
             self.runs[-1] = ActivityRun(last.start, at, last.floor)

@@ -45,7 +45,7 @@ class Workers:
 
     @asynccontextmanager
     async def follow_world(self) -> AsyncIterator[None]:
-        """FollowUp the world, in this event loop."""
+        """Follow the world, in this event loop."""
         self._loop = asyncio.get_running_loop()
         self._world.observers.append(self._follow_transition)
         if self.run_scripts:
@@ -80,7 +80,7 @@ class Workers:
         }
 
     def _follow_transition(self, transition: Transition) -> None:
-        """FollowUp a change of a node. The call may come from another thread than the loop's."""
+        """Follow a change of a node. The call may come from another thread than the loop's."""
         self.waiting.check_node(transition.uid)
         if self.run_scripts:
             record = self._world.nodes.get(transition.name)

@@ -93,7 +93,7 @@ class Power:
         self._shared: Path | None = None
 
     def follow_node(self, uid: int, record: NodeRecord | None, state: str) -> None:
-        """FollowUp a node into a state, empty for its end. Call this in the event loop."""
+        """Follow a node into a state, empty for its end. Call this in the event loop."""
         if state == "READY" and record is not None:
             self._create_lives(record)
         for life in self._lives.get(uid, ()):
