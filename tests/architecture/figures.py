@@ -1,13 +1,17 @@
 """Counts what makes a codebase easy or hard to find one's way in.
 
 `python -m tests.architecture.figures [FOLDER]` prints the figures of `service`, or of that folder.
+
+In the commit before 641749a6, when the folders had no packages, it prints: functions of one word
+65.3 %, private functions with one caller 66.5 %, class names with several meanings 85 and 11 in the
+emulator, and nine folders beside the store with more than twenty files.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +66,16 @@ def crowded_folders(root: Path, most: int = MOST_FILES) -> Mapping[str, int]:
     return {folder: number for folder, number in sorted(files.items()) if number > most}
 
 
+def shared_names(paths: Iterable[Path]) -> Mapping[str, list[str]]:
+    """The public classes that are defined more than once, each with the files it is in."""
+    found = defaultdict[str, list[str]](list)
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(path.name)
+    return {name: files for name, files in found.items() if len(files) > 1}
+
+
 def _functions(tree: ast.Module) -> Iterator[Function]:
     for node in ast.walk(tree):
         if isinstance(node, Function) and not node.name.startswith("__"):
@@ -81,6 +95,11 @@ def main(arguments: Sequence[str]) -> None:
     found = count(path.read_text() for path in sorted(root.rglob("*.py")))
     print(f"functions {found.functions}, of one word {found.percent_of_one_word:.1f} %")
     print(f"private {found.private}, with one caller {found.percent_with_one_caller:.1f} %")
+    emulator = [*root.rglob("emulator/**/*.py")]
+    rest = [path for path in root.rglob("*.py") if path not in set(emulator)]
+    # The emulator speaks Google's language: what it calls a node is not what the rest does.
+    print(f"class names with several meanings {len(shared_names(rest))}", end="")
+    print(f", in the emulator {len(shared_names(emulator))}")
     for folder, number in crowded_folders(root).items():
         print(f"{folder}: {number} files")
 

@@ -4,9 +4,10 @@ elements."""
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
+
+from tests.architecture.figures import shared_names
 
 DECIDED_BY = {
     "diff": "orphans.orphan",
@@ -28,16 +29,6 @@ SERVICE = Path(__file__).parents[2] / "service"
 TESTS = SERVICE.parent / "tests"
 EMULATOR = SERVICE / "emulator"
 """A world of its own: what it calls a node is not what the rest does."""
-
-
-def shared_names(paths: Iterable[Path]) -> Mapping[str, list[str]]:
-    """The public classes that are defined more than once, each with the files it is in."""
-    found = defaultdict[str, list[str]](list)
-    for path in paths:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(path.name)
-    return {name: files for name, files in found.items() if len(files) > 1}
 
 
 def test_no_two_classes_of_the_service_share_a_name() -> None:

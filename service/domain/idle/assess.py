@@ -225,8 +225,8 @@ def keep_last_verdict(assessed: AssessedNode) -> AssessedNode:
     """Return the node with the verdict and the course of its last assessment, if it is unknown now
     only because nothing was read yet. Its end is not due then.
 
-    A daemon that has just begun reads every metric anew. Until then the stored signals grow old: as
-    losses they would open the breaker and send an alarm after each restart.
+    A daemon that has just begun reads every metric again. Until then the stored signals grow old:
+    as losses they would open the breaker and send an alarm after each restart.
     """
     before, node = assessed.subject.watched, assessed.subject.node
     if before is None or before.verdict is None or before.course.incarnation != node.attempt:
