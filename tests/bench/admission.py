@@ -41,7 +41,7 @@ def measure() -> list[Figure]:
         with fresh_database(kind, Path(tempfile.mkdtemp())) as address:
             engine = make_engine(address)
             units = Units(engine)
-            _fill(units, engine)
+            fill_fleet(units, engine)
             gc.collect()
             gc.freeze()  # as the service does when it starts
             floor = _median([_plain(engine) for _ in range(RUNS)])
@@ -110,7 +110,7 @@ def _median(values: list[float]) -> float:
     return sorted(values)[len(values) // 2]
 
 
-def _fill(units: Units, engine: Engine) -> None:
+def fill_fleet(units: Units, engine: Engine) -> None:
     """Nodes that run, nodes that are over, and twenty days of what they cost."""
     for number in range(0, LIVE + ENDED, 500):
         with units() as unit:

@@ -136,7 +136,7 @@ def _measure(kind: str) -> list[Figure]:
     with fresh_database(kind, Path(tempfile.mkdtemp())) as address:
         engine, clock = make_engine(address), HandClock()
         units, telemetry = Units(engine), MinuteTelemetry()
-        _fill(units)
+        fill_fleet(units)
         cloud: Any = NamingCloud()
         reports = ReportReader(cloud, clock, IdleTimes(), at_once)
         controller = IdleController(
@@ -182,7 +182,7 @@ def _measure(kind: str) -> list[Figure]:
     ]
 
 
-def _fill(units: Units) -> None:
+def fill_fleet(units: Units) -> None:
     with units() as unit:
         for number in range(NODES):
             unit.usage.save(factories.usage(node_id=f"node-{number:05}", start=LONG_AGO))

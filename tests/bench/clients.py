@@ -44,7 +44,7 @@ def measure() -> list[Figure]:
 
 
 def _of_database(kind: str, address: str, folder: Path) -> list[Figure]:
-    _fill(address)
+    fill_fleet(address)
     port = free_port()
     environment = {
         "STEWARD_DATABASE_URL": address,
@@ -83,7 +83,7 @@ def _of_database(kind: str, address: str, folder: Path) -> list[Figure]:
     ]
 
 
-def _fill(address: str) -> None:
+def fill_fleet(address: str) -> None:
     engine = make_engine(address)
     units = Units(engine)
     with units() as unit:

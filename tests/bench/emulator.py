@@ -94,7 +94,7 @@ def _serve_emulator(pipe: Connection) -> None:
     from service.emulator.app import build_world, run_in_thread  # noqa: PLC0415 - in this process only
 
     world = build_world()
-    _fill(world, NODES)
+    fill_fleet(world, NODES)
     with run_in_thread(world) as emulator:
         pipe.send(emulator.grpc_port)
         pipe.recv()
@@ -123,7 +123,7 @@ def hold(pipe: Connection, count: int) -> None:
     from service.emulator.app import build_world  # noqa: PLC0415 - in this process only
 
     world = build_world()
-    _fill(world, count)
+    fill_fleet(world, count)
     ready = sum(record.state == "READY" for record in world.nodes.values())
     pipe.send((_peak_bytes() / 1024**3, ready))
 
@@ -141,7 +141,7 @@ def _peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
 
 
-def _fill(world: object, count: int) -> None:
+def fill_fleet(world: object, count: int) -> None:
     """Have nodes made by the API, with what a lab's nodes carry: labels and a startup script."""
     from service.emulator.api.calls.dispatch import answer_message  # noqa: PLC0415 - in this process only
     from service.emulator.api.methods import SERVICES  # noqa: PLC0415

@@ -55,7 +55,7 @@ class Rate:
 def measure() -> list[Figure]:
     """The better of three rounds for each, as the machine has neighbours."""
     with fresh_database("sqlite", Path(tempfile.mkdtemp())) as address:
-        _fill(address)
+        fill_fleet(address)
         hello = _serve_and_load("hello", address, "/")
         page = _serve_and_load("steward", address, _PATH)
         anew = _serve_and_load("anew", address, _PATH)
@@ -75,7 +75,7 @@ def _compare(name: str, page: Rate, hello: Rate, least: float) -> Figure:
     return Figure(name, ratio, least, at_least=True, detail=detail)
 
 
-def _fill(address: str) -> None:
+def fill_fleet(address: str) -> None:
     """A lab's past and present: nine in ten nodes are gone, the rest are READY and metered."""
     luck = random.Random(3)
     engine = make_engine(address)

@@ -99,7 +99,7 @@ def _of_a_year(address: str) -> list[Figure]:
     """The first page of a lab with ten thousand nodes in twelve months."""
     clock = HandClock(NOW)
     base = wiring.open_foundation(Settings(database_url=address, projects=PROJECTS), clock)
-    _fill(base.units, base.engine, YEAR)
+    fill_fleet(base.units, base.engine, YEAR)
     app = wiring.build_app(base)
     _, (took,) = asyncio.run(_ask(app, clock, ["/"]))
     size = len(asyncio.run(_page(app, "/")))
@@ -115,7 +115,7 @@ def _of_a_year(address: str) -> list[Figure]:
 def _of_database(kind: str, address: str) -> list[Figure]:
     clock = HandClock(NOW)
     base = wiring.open_foundation(Settings(database_url=address, projects=PROJECTS), clock)
-    _fill(base.units, base.engine, MONTH)
+    fill_fleet(base.units, base.engine, MONTH)
     app = wiring.build_app(base)
     node_id = _id(MONTH.live // 2)
     pages = (
@@ -215,7 +215,7 @@ async def _page(app: Any, path: str) -> bytes:
     return b"".join(body)
 
 
-def _fill(units: Units, engine: Engine, fleet: Fleet) -> None:
+def fill_fleet(units: Units, engine: Engine, fleet: Fleet) -> None:
     """Budgets, and nodes with all that the ledger says of them."""
     cache, luck = PriceBookCache(), random.Random(7)
     number_of_nodes = fleet.live + fleet.ended

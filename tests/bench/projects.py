@@ -79,7 +79,7 @@ def _of_database(kind: str, address: str) -> list[Figure]:
     projects = [f"p-{number:03}" for number in range(PROJECTS)]
     engine, clouds = make_engine(address), Clouds(projects)
     units = Units(engine)
-    fleet = _fill(units, clouds, projects)
+    fleet = fill_fleet(units, clouds, projects)
     renewed: list[float] = []
     daemon = _daemon(units, clouds, projects, address, renewed)
     stop = threading.Event()
@@ -111,7 +111,7 @@ def _of_database(kind: str, address: str) -> list[Figure]:
     ]
 
 
-def _fill(units: Units, clouds: Clouds, projects: Sequence[str]) -> dict[str, list[Node]]:
+def fill_fleet(units: Units, clouds: Clouds, projects: Sequence[str]) -> dict[str, list[Node]]:
     """Nodes that are READY, and asked for long ago."""
     now, fleet = wall_clock(), {}
     for project in projects:

@@ -56,7 +56,7 @@ def measure() -> list[Figure]:
     folder = Path(tempfile.mkdtemp())
     with fresh_database("sqlite", folder) as address:
         engine = make_engine(address)
-        truth = _fill(engine)
+        truth = fill_fleet(engine)
         gc.collect()
         gc.freeze()  # what this measurement itself holds is not the service's to walk through
         units = Units(engine)
@@ -163,7 +163,7 @@ def _plain_by_node(engine: Engine) -> None:
         ).all()
 
 
-def _fill(engine: Engine) -> dict[tuple[int, str], int]:
+def fill_fleet(engine: Engine) -> dict[tuple[int, str], int]:
     """A year of usage and its ledger, as posted; answers the truth by hour and team, summed up."""
     luck = random.Random(7)
     truth: dict[tuple[int, str], int] = defaultdict(int)

@@ -35,10 +35,12 @@ _REFUSED = "Failed to load resource: the server responded with a status of "
 
 
 @contextmanager
-def served(lab: Lab, app: FastAPI | None = None) -> Iterator[str]:
+def served(lab: Lab | None, app: FastAPI | None = None) -> Iterator[str]:
     """The address of the dashboard of a lab, or of an app in its place, while it is served."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app or lab.app(), log_config=None, ws="none"))
+    shown = app if lab is None else app or lab.app()
+    assert shown is not None
+    server = uvicorn.Server(uvicorn.Config(shown, log_config=None, ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
@@ -97,4 +99,4 @@ def opened(
     watch.over(page)
     yield page
     context.close()
-    assert watch.complaints == []
+    assert not watch.complaints, watch.complaints

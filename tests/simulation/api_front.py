@@ -110,10 +110,10 @@ class ApiFront:
             except Killed:
                 self.agenda.pass_(self.luck.uniform(1, 20))
 
-    def reattribute(self, node_id: str, wanted: Reattribution) -> Node:
+    def update(self, node_id: str, wanted: NodeChange) -> Node:
         """Have somebody else be charged; raises BudgetExceeded."""
-        errand = Errand("reattribute", node_id, change=wanted)
-        return self._service(errand).update(node_id, NodeChange(wanted))
+        errand = Errand("update", node_id, change=wanted.whose)
+        return self._service(errand).update(node_id, wanted)
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         def ask(node_id: str, *more: Any) -> Any:

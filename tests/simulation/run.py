@@ -20,6 +20,7 @@ from sqlalchemy import Engine
 from structlog.processors import format_exc_info
 from structlog.testing import capture_logs
 
+from service.application.nodes.nodes import NodeChange
 from service.application.nodes.requests import NodeRequests
 from service.application.orphans import OrphanService
 from service.application.pricing.reservations import ReservationService
@@ -461,9 +462,8 @@ class Run:
             luck = self._luck(f"keeper {key.text}")
             for _ in range(luck.choice([0, 0, 1, 2])):
                 whose = Reattribution(owner=luck.choice(["ada", "bob"]), labels={"run": "17"})
-                self.agenda.after(
-                    luck.uniform(0, 900), partial(self._tell, node, "reattribute", whose)
-                )
+                change = partial(self._tell, node, "update", NodeChange(whose))
+                self.agenda.after(luck.uniform(0, 900), change)
             if luck.random() < RESTED:
                 stops = luck.uniform(60, 300)
                 self.agenda.after(stops, partial(self._tell, node, "stop"))
