@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
@@ -52,7 +52,12 @@ from service.dashboard.pages.costs.reservation import build_reservation_page
 from service.dashboard.pages.costs.reservations import build_reservations_page
 from service.dashboard.pages.costs.spend_chart import WINDOWS
 from service.dashboard.pages.costs.statements import build_statement_page, build_statements_page
-from service.dashboard.pages.manual import get_manual_page, get_problem_address, search_manual
+from service.dashboard.pages.manual import (
+    find_picture,
+    get_manual_page,
+    get_problem_address,
+    search_manual,
+)
 from service.dashboard.pages.message_link import (
     build_failure_page,
     build_limit_page,
@@ -444,7 +449,9 @@ def manual(request: Request, q: str = "") -> Response:
 
 @router.get("/manual/{name}")
 def page_of_manual(request: Request, name: str) -> Response:
-    """One page of the manual."""
+    """One page of the manual, or one of its pictures."""
+    if (picture := find_picture(name)) is not None:
+        return FileResponse(picture, headers={"Cache-Control": "max-age=3600"})
     return _render_page(
         request,
         "manual.html",

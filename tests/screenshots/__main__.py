@@ -46,7 +46,10 @@ class Picture:
     scheme: str = "light"
 
 
-PICTURES = (Picture("overview.png", "/"),)
+PICTURES = (
+    Picture("overview.png", "/"),
+    Picture("costs.png", "/costs?window=mtd&aggregate=team", height=1_180),
+)
 """All pictures. A large one makes every clone of the repository larger."""
 
 

@@ -88,6 +88,11 @@ def get_manual_page(name: str = _INDEX) -> ManualPage:
     return ManualPage(pages[name], tuple(pages.values()))
 
 
+def find_picture(name: str) -> Path | None:
+    """The file of a picture of the manual, such as `overview.png`; None if there is none."""
+    return next((path for path in _MANUAL.glob("*.png") if path.name == name), None)
+
+
 def get_problem_address(slug: str) -> str:
     """The address of the manual's section about a problem. Raises NotFound for an unknown
     problem."""
@@ -168,18 +173,21 @@ def _name_of(link: str) -> str:
 def render_page(name: str, text: str) -> RenderedPage:
     """The page of a Markdown file. Raw HTML is shown as text, so that no page needs a looser policy
     than the others. HTML comments, which only tests read, are left out. Links to other Markdown
-    files lead to the pages of the manual."""
+    files lead to the pages of the manual, and pictures are those of the manual."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL))
     sections = tuple(_split_sections(tokens))
     headings = [token for token in tokens if token.type == "heading_open"]
     for heading, section in zip(headings, sections, strict=True):
         heading.attrSet("id", section.anchor)
-    inline = (child for token in tokens for child in token.children or ())
-    for link in (child for child in inline if child.type == "link_open"):
-        path, hash_, anchor = str(link.attrGet("href")).partition("#")
-        if path.endswith(".md"):
-            link.attrSet("href", f"{_address_of(_name_of(path))}{hash_}{anchor}")
+    for child in (child for token in tokens for child in token.children or ()):
+        if child.type == "link_open":
+            path, hash_, anchor = str(child.attrGet("href")).partition("#")
+            if path.endswith(".md"):
+                child.attrSet("href", f"{_address_of(_name_of(path))}{hash_}{anchor}")
+        elif child.type == "image" and find_picture(picture := str(child.attrGet("src"))):
+            child.attrSet("src", f"/manual/{picture}")
+            child.attrSet("loading", "lazy")
     tokens = list(_wrap_tables(tokens, sections))
     html = markdown.renderer.render(tokens, markdown.options, {})
     html = html.replace("<pre>", '<pre tabindex="0">')  # so that the keyboard scrolls it as well

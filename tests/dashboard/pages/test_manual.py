@@ -46,7 +46,10 @@ def test_a_page_is_shown_with_its_title_and_its_headings(browser: TestClient, na
 @pytest.mark.parametrize("name", NAMES)
 def test_a_page_obeys_the_policy_of_all_pages(browser: TestClient, name: str) -> None:
     article = article_of(browser, get_manual_page(name).page.address)
-    assert not re.search(r"\sstyle=|\son\w+=|javascript:|<script|<img|&lt;!--", article)
+    assert not re.search(r"\sstyle=|\son\w+=|javascript:|<script|&lt;!--", article)
+    assert all(
+        re.fullmatch(r"/manual/[a-z]+\.png", src) for src in re.findall(r'src="(.*?)"', article)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -122,3 +125,17 @@ def test_each_table_is_in_a_region_with_a_name_of_its_own_that_the_keyboard_scro
     )
     assert regions == ["Table: X &amp; more", "Table 2: X &amp; more", "Table: Rest"]
     assert page.html.count("</table>\n</div>") == page.html.count("<table>") == 3
+
+
+def test_a_picture_of_the_manual_is_served_and_shown_with_words_for_it(
+    browser: TestClient,
+) -> None:
+    page = browser.get("/manual/dashboard").text
+    shown = re.findall(r'<img src="(/manual/[a-z]+\.png)" alt="([^"]+)"', page)
+    assert [address for address, _ in shown] == ["/manual/overview.png", "/manual/costs.png"]
+    for address, words in shown:
+        answer = browser.get(address)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+        assert len(words.split()) > 5
+    assert browser.get("/manual/none.png").status_code == 404
+    assert "/manual/elsewhere.png" not in str(render_page("x", "# X\n\n![a](elsewhere.png)").html)
