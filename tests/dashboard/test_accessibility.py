@@ -23,15 +23,8 @@ SCHEMES = pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 PATHS = (
     *("/", "/?window=90d&group=team", "/nodes/{node}", "/nodes/{node}/ledger", "/nodes/none"),
     *("/jobs", "/costs", "/costs?aggregate=team,owner&step=day", "/budgets", "/capacity"),
-    "/agenda",
-    *(
-        "/orphans",
-        "/agenda",
-        "/reservations",
-        "/reservations/{bought}",
-        "/commitments",
-        "/statements",
-    ),
+    *("/agenda", "/orphans", "/reservations", "/reservations/{bought}", "/commitments"),
+    "/statements",
     *("/statements/2026-11", "/prices", "/commitments/recommended", "/reconcile", "/manual"),
     *("/manual/jobs", "/manual?q=zone", "/docs", "/docs/nodes", "/docs?q=zone"),
 )

@@ -27,7 +27,6 @@ PATHS = (
     *("/", "/jobs", "/costs", "/costs?aggregate=team,owner,zone&step=day", "/budgets", "/capacity"),
     *(
         "/orphans",
-        "/agenda",
         "/reservations",
         "/statements",
         "/prices",

@@ -227,8 +227,8 @@ _STORE = (
     Mutation(
         "two-daemons-claim-the-same-message",
         "store/notifications.py",
-        "same = (notifications.c.id == one.id, notifications.c.next_try_at == one.next_try_at)",
-        "same = (notifications.c.id == one.id,)",
+        "            notifications.c.next_try_at == notification.next_try_at,\n        )",
+        "        )",
         ("controllers/test_notifications.py",),
     ),
 )
