@@ -256,7 +256,7 @@ def test_a_dollar_can_be_followed_by_clicking(lab: Lab, address: str, chromium: 
     _filled(lab)
     with opened(chromium) as page:
         page.goto(address)
-        page.locator(".figures a").nth(1).click()
+        page.locator('.figures a[href="/costs?window=mtd"]').click()
         page.get_by_role("link", name="vision", exact=True).last.click()
         page.get_by_title("Ledger lines of this cost").first.click()
         page.get_by_title("Explain this dollar").last.click()
