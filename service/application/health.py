@@ -61,13 +61,13 @@ def sum_coming(numbers: Mapping[str, int], book: PriceBook, now: int) -> ComingS
 class FleetHealth:
     """The fleet as of now. `burn` is nano-dollars an hour for what is READY and priced, and for the
     reservations that are paid whatever runs in them. `reserved` counts these reservations; `unused`
-    is the part of `burn` for reserved chips that no node uses, `unused_reservations` counts the
-    reservations with such chips and `unused_unpriced` those of them with an unknown price.
-    `unpriced` counts READY nodes with
-    an unknown price, `unpriced_vms` such VMs of their users, `unpriced_reserved` such reservations.
-    `overdue` counts deletions that do not end; `aside` counts the intervals of usage that could not
-    be posted to the ledger and are retried later. `coming` has the nodes that are requested or
-    starting, and what they add to `burn` once they are READY."""
+    is the part of `burn` for reserved chips that no node uses. `unused_reservations` counts the
+    reservations with such chips, `unused_unpriced` those of them with an unknown price. `unpriced`
+    counts READY nodes with an unknown price, `unpriced_vms` such VMs of their users,
+    `unpriced_reserved` such reservations. `overdue` counts deletions that do not end; `aside`
+    counts the intervals of usage that could not be posted to the ledger and are retried later.
+    `coming` has the nodes that are requested or starting, and what they add to `burn` once they are
+    READY."""
 
     counts: Sequence[FleetCount]
     ready: int
@@ -181,14 +181,14 @@ class HealthService:
             coming = unit.fleet.count_coming() if is_any_coming else {}
         total = sum_running(running, book, now)
         bought_rate = reserved = unpriced_reserved = 0
-        idle_rates: list[int | None] = []
+        unused_rates: list[int | None] = []
         for usage in bought:
             if usage.start <= now < usage.end_as_of(now + 1) and not usage.free:
                 rate = burn_of([usage], book, now)
                 reserved, unpriced_reserved = reserved + 1, unpriced_reserved + (rate is None)
                 bought_rate += rate or 0
                 if total.used.get(usage.node_id, 0) < usage.chips:
-                    idle_rates.append(rate)
+                    unused_rates.append(rate)
         unused = max(0, bought_rate - total.on_reserved)
         return FleetHealth(
             counts=counts,
@@ -204,8 +204,8 @@ class HealthService:
             unpriced_vms=total.unpriced_vms,
             aside=aside,
             unused=unused,
-            unused_reservations=len(idle_rates) if unused or None in idle_rates else 0,
-            unused_unpriced=idle_rates.count(None),
+            unused_reservations=len(unused_rates) if unused or None in unused_rates else 0,
+            unused_unpriced=unused_rates.count(None),
             coming=sum_coming(coming, book, now),
         )
 

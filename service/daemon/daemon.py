@@ -37,7 +37,7 @@ class Drive:
     """The threads and timers that drive a daemon; tests replace them."""
 
     timers: Timers = field(default_factory=SchedulerTimers)
-    workers: Callable[[Act], TakesTurns] = TurnPool
+    turns: Callable[[Act], TakesTurns] = TurnPool
     first_looks: FirstLooks = field(default_factory=FirstLooks)
     holder: str = ""
     """The name of the lease holder; if empty, the host name with a random suffix."""
@@ -69,7 +69,7 @@ class Daemon:
         units = lease_units or units
         self._leases = Leaseholder(units, projects, looked_at, self._clock, drive.holder)
         self._renewed_at = self._clock.monotonic()
-        self._turns = drive.workers(self.tick)
+        self._turns = drive.turns(self.tick)
         self._deferred: dict[tuple[str, str], tuple[Controller, Lease]] = {}
         self._lock = threading.Lock()
         self._timers = drive.timers

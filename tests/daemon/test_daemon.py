@@ -179,7 +179,7 @@ def test_who_ends_gives_its_leases_back_before_it_waits_and_waits_five_seconds_a
     freed: Lab,
 ) -> None:
     hands: Any = Waiting(freed.units)
-    drive = Drive(timers=hands, workers=lambda _: hands)
+    drive = Drive(timers=hands, turns=lambda _: hands)
     daemon = Daemon(freed.units, [factories.PROJECT], {}, drive=drive)
     daemon.start()
     with freed.units.reading() as unit:
@@ -193,7 +193,7 @@ def test_a_turn_of_an_earlier_lease_is_dropped_although_the_project_is_held_agai
     freed: Lab,
 ) -> None:
     hands: Any = Waiting(freed.units)
-    drive = Drive(timers=hands, workers=lambda _: hands, holder="again")
+    drive = Drive(timers=hands, turns=lambda _: hands, holder="again")
     daemon, turns = Daemon(freed.units, [factories.PROJECT], {}, drive=drive), list[str]()
     daemon.start()
     with freed.units() as unit:
@@ -328,7 +328,7 @@ def test_one_renewal_in_two_may_fail_and_no_lease_is_lost(freed: Lab) -> None:
     mark, other = Ticking(), Other([])
     units: Any = Shaky(freed.units, mark)
     hands: Any = Hands()
-    drive = Drive(timers=hands, workers=lambda _: hands)
+    drive = Drive(timers=hands, turns=lambda _: hands)
     clock = AgreedClock(own=lambda: NOON + mark.now, monotonic=mark)
     daemon = Daemon(units, [factories.PROJECT], {3_600: [other]}, clock, drive=drive)
     daemon.start()

@@ -21,8 +21,6 @@ from service.domain.nodes.request import RequestedNode
 from service.domain.pricing.driver_vm import UserVm
 
 Places = Annotated[tuple[Name, ...], Field(max_length=100)]
-
-
 Slices = Annotated[int, Field(strict=True, ge=1, le=MAX_SLICES)]
 """A number of equal slices."""
 

@@ -124,13 +124,14 @@ class AttentionService:
             hourly = orphans.known_hourly
             entries.append(AgendaEntry(AgendaKind.ORPHANS, "", text, hourly=hourly))
         entries += fleet.budgets
-        for project, held in (
-            (project, held) for project, row in fleet.cleanups.items() for held in row.holds
-        ):
-            if held.rail in ALARMING:
-                text, since, at = f"No idle node is deleted: {held.reason}", held.since, held.until
-                kind = AgendaKind.CLEANUP_HOLDS
-                entries.append(AgendaEntry(kind, project, text, since=since, at=at))
+        for project, cleanup in fleet.cleanups.items():
+            for held in cleanup.holds:
+                if held.rail in ALARMING:
+                    text, since = f"No idle node is deleted: {held.reason}", held.since
+                    hold = AgendaEntry(
+                        AgendaKind.CLEANUP_HOLDS, project, text, since=since, at=held.until
+                    )
+                    entries.append(hold)
         if health.unpriced:
             what = "1 node has" if health.unpriced == 1 else f"{health.unpriced} nodes have"
             text = f"{what} no known price, and the cost is in no figure"

@@ -319,9 +319,9 @@ class CleanupService:
             rule = apply_policies(node.spec, node.team, policies, self.mode.ceiling)
             keep = keep_of_node(node)
             held = keep if keep is not None and keep.is_active(now) else None
-            cleanup, due_at = cleanups[node.spec.project], watched.due_at
-            is_due = due_at is not None and held is None
-            expected = cleanup.expect_end(node_id, due_at or now, now) if is_due else None
+            expected: ExpectedEnd | None = None
+            if watched.due_at is not None and held is None:
+                expected = cleanups[node.spec.project].expect_end(node_id, watched.due_at, now)
             found[node_id] = IdleBrief(watched, rule, held, waiting.get(node_id), expected)
         return found
 

@@ -125,7 +125,7 @@ class IdleController:
         memory = self._memories.pop(lease.project, None)
         is_fresh = memory is None or memory.epoch != lease.epoch
         if memory is None or is_fresh:
-            memory = IdleMemory(lease.epoch, self._clock())
+            memory = IdleMemory(lease.epoch, self._monotonic())
         with self._collector.pause_gc():
             self._run_round(memory, lease, self._clock(), is_fresh=is_fresh)
         self._memories[lease.project] = memory  # a failed round keeps none: the next starts fresh
@@ -143,10 +143,10 @@ class IdleController:
         subjects = self._add_reports(measured, memory, lease.project, now)
         known = families_of(families, now, self._times.telemetry, self._times.period)
         looks = [assess_node(subject, known, now, self._times) for subject in subjects]
-        if not memory.has_read and now - memory.began_at < UNREAD_PERIODS * self._times.period:
+        if not memory.has_read and mark - memory.began_at < UNREAD_PERIODS * self._times.period:
             looks = [keep_last_verdict(look) for look in looks]
         for assessed in looks:
-            if assessed.verdict.level is Level.ACTIVE:
+            if assessed.verdict.level is Level.ACTIVE and assessed.watched.judged_at == now:
                 lately = memory.lately.setdefault(assessed.subject.node.id, UnwrittenUse())
                 lately.add_work(now - self._times.period, now)
         # Seconds by which the agreed clock moved away from the monotonic clock since the last tick

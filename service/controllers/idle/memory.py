@@ -54,14 +54,14 @@ class Collector:
 class IdleMemory:
     """Memory for one epoch of the lease: a new lease begins with an empty memory.
 
-    `began_at` is the UTC second of the first tick. `written` has the time at which the row of each
-    node was written last. `samples` are those of the newest read of each metric. `deep` has the
-    metrics whose read went back further than the rows. `lately` is the use of each node that is not
-    in its stored hours yet.
+    `began_at` is when the first tick began, by the monotonic clock. `written` has the time at which
+    the row of each node was written last. `samples` are those of the newest read of each metric.
+    `deep` has the metrics whose read went back further than the rows. `lately` is the use of each
+    node that is not in its stored hours yet.
     """
 
     epoch: int
-    began_at: int = 0
+    began_at: float = 0.0
     nodes: dict[str, Node] = field(default_factory=dict)
     courses: dict[str, WatchedNode] = field(default_factory=dict)
     written: dict[str, int] = field(default_factory=dict)

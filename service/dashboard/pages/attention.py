@@ -24,7 +24,7 @@ from service.domain.costs.display_rounding import in_units, places_for, unit_for
 SHOWN = 8
 """Lines of each list on the first page."""
 
-MOST = 1_000
+MOST = 500
 """Lines of each list on the page of the agenda."""
 
 _WASTES = {

@@ -223,16 +223,18 @@ def assess_node(
 
 def keep_last_verdict(assessed: AssessedNode) -> AssessedNode:
     """Return the node with the verdict and the course of its last assessment, if it is unknown now
-    only because nothing was read yet. Its end is not due then.
+    only because nothing was read yet. Its end is not due then, and `judged_at` stays as it was.
 
     A daemon that has just begun reads every metric again. Until then the stored signals grow old:
-    as losses they would open the breaker and send an alarm after each restart.
+    as losses they would open the breaker and send an alarm after each restart. What fresh reports
+    show is no missing read.
     """
     before, node = assessed.subject.watched, assessed.subject.node
     if before is None or before.verdict is None or before.course.incarnation != node.attempt:
         return assessed
     was_known = before.verdict.level is not Level.UNKNOWN and before.judged_at >= node.state_since
-    if assessed.verdict.level is not Level.UNKNOWN or not was_known:
+    is_unread = assessed.verdict.level is Level.UNKNOWN and not assessed.verdict.is_seen
+    if not is_unread or not was_known:
         return assessed
     return replace(
         assessed,

@@ -118,7 +118,13 @@ def is_on_notice(node: Node) -> bool:
 
 def waits_for_job_end(node: Node) -> bool:
     """Whether only a keep holds the node, as its job has ended."""
-    return node.ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
+    return names_job_end(node.ends_after_keep)
+
+
+def names_job_end(ends_after_keep: str) -> bool:
+    """Whether this text of a node says that its job has ended, and nothing about its time to
+    live."""
+    return ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
 
 
 def keep_sentence(node: Node) -> str:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import update
 
 from service.controllers.idle.idle import UNREAD_PERIODS
+from service.domain.clock import HOUR
+from service.domain.idle.assess import AssessedNode, IdleSubject, keep_last_verdict
+from service.domain.idle.course import CourseChange, State
+from service.domain.idle.policy import Action, AppliedRule, Rule
+from service.domain.idle.proof import IdleVerdict
+from service.domain.idle.rollup import slots_of
 from service.domain.idle.signals.signal import Level
 from service.domain.lease import Lease
 from service.domain.nodes.node import Node
@@ -105,3 +112,38 @@ def test_a_node_that_was_created_again_meanwhile_is_not_as_it_was(lab, fleet):
     lab.start_daemon("two", Later())
     lab.controller.tick(lab.lease)
     assert lab.course(node).course.incarnation == 2
+
+
+def test_what_was_not_seen_is_not_counted_as_work(lab, fleet):
+    """The node worked when it was seen last. Nothing has been seen since: its time is unknown."""
+    node = fleet["n-0"]
+    lab.doing[node.id] = None
+    lab.clock.pass_(HOUR)
+    lab.start_daemon("two", Later())
+    began = lab.clock()
+    lab.controller.tick(lab.lease)
+    assert lab.course(node).verdict.level is Level.ACTIVE
+    lab.minute(7)
+    with lab.units.reading() as unit:
+        hours = unit.idle_rollups.list_hours([node.id], began - HOUR, began + HOUR)
+    activities = {slot.start: slot.is_busy for slot in slots_of(hours.get(node.id, ()))}
+    assert not any(is_busy for start, is_busy in activities.items() if start >= began - 300)
+
+
+def test_what_a_report_shows_is_no_missing_read(lab):
+    """Every worker reports, and a process holds the device: that is known of the node now."""
+    node = lab.add(REST)
+    lab.minute((TIMES.warmup + TIMES.telemetry) // 60 + 10)
+    before = lab.course(node)
+    assert before.verdict is not None
+    applied = AppliedRule(Rule(), "default", 0, Action.OBSERVE, (), (), "")
+    subject = IdleSubject(lab.node(node), applied, before)
+    for is_seen in (False, True):
+        verdict = IdleVerdict(Level.UNKNOWN, "process 7 holds the device", is_seen=is_seen)
+        after = replace(before, verdict=verdict, course=replace(before.course, state=State.UNKNOWN))
+        assessed = AssessedNode(subject, after, verdict, CourseChange(after.course))
+        kept = keep_last_verdict(assessed)
+        assert (kept.verdict, kept.moved.course) == (
+            (verdict, after.course) if is_seen else (before.verdict, before.course)
+        )
+        assert not kept.is_due

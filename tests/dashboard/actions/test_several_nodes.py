@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from service.domain.clock import DAY, HOUR
 from service.domain.nodes.node import Asked
+from tests import factories
 from tests.dashboard.actions.sending import BROWSER, hidden_fields
 from tests.dashboard.reading import HOSTILE, text_of
 from tests.hands import NOON
@@ -43,6 +46,17 @@ def test_the_page_before_a_deletion_lists_the_nodes_and_their_cost(lab, caller, 
     assert "Type the number of nodes to confirm: 2" in said
     assert HOSTILE not in page.text
     assert asked(lab, *three) == [Asked.PRESENT, Asked.PRESENT, Asked.ABSENT]
+
+
+@pytest.mark.parametrize("verb", ["delete", "keep"])
+def test_the_shown_costs_add_up_to_what_they_cost_together(lab, caller, verb):
+    lab.services.prices.add(factories.price(1_003_333_333))
+    nodes = [lab.ran(NOON - HOUR, name=f"third-{number}") for number in range(3)]
+    said = text_of(send(caller, verb, nodes))
+    total, *each = re.findall(r"\$(\d+)\.(\d\d) an hour", said)
+    assert total == ("24", "08")
+    assert sum(100 * int(dollars) + int(cents) for dollars, cents in each) == 2_408
+    assert len(each) == len(nodes)
 
 
 @pytest.mark.parametrize(("typed", "status"), [("3", 422), ("", 422), ("one", 422), ("2", 303)])

@@ -30,7 +30,7 @@ from service.domain.costs.display_rounding import in_units, unit_for
 from service.domain.errors import Rejected
 from service.domain.idle.policy import Action
 from service.domain.idle.rails import Rail
-from service.domain.nodes.keep import TTL_HELD, TTL_TOLD
+from service.domain.nodes.keep import names_job_end
 from service.domain.nodes.node import NodeState
 
 NODES = 100
@@ -311,10 +311,6 @@ def _build_listed_node(
     )
 
 
-_OF_TTL = frozenset({"", TTL_HELD, TTL_TOLD})
-"""What `ends_after_keep` says unless the job of the node has ended."""
-
-
 def find_end(
     said: Mapping[str, Any],
     brief: IdleBrief | None,
@@ -332,7 +328,8 @@ def find_end(
     held: list[str] = []
     if said["deletes_at"] is not None:
         # A pause holds back a time to live, and neither the end of a job nor a wait for READY.
-        if is_paused and said["ready_at"] is not None and said["ends_after_keep"] in _OF_TTL:
+        is_of_ttl = said["ready_at"] is not None and not names_job_end(said["ends_after_keep"])
+        if is_paused and is_of_ttl:
             held.append(f"TTL: {RAIL_REASONS[Rail.PAUSE]}")
         else:
             ends.append((parse_rfc3339(said["deletes_at"]), "TTL"))
