@@ -397,4 +397,91 @@ _DAEMON = (
     ),
 )
 
-MUTATIONS = (*_DOMAIN, *_STORE, *_APPLICATION, *_CONTROLLERS, *_API, *_CLI, *_DAEMON)
+_ENDS = (
+    Mutation(
+        "no-rail-delays-the-shown-end-of-an-idle-node",
+        "domain/idle/cleanup.py",
+        "        turns = () if self.holds else self.waiting\n",
+        "        return ExpectedEnd(due_at)\n        turns = () if self.holds else self.waiting\n",
+        ("dashboard/pages/test_end_times.py",),
+    ),
+    Mutation(
+        "a-pause-is-shown-with-the-next-check-only",
+        "domain/idle/cleanup.py",
+        "            holds=(paused, *self._other_holds),\n",
+        "",
+        ("dashboard/pages/test_end_times.py",),
+    ),
+    Mutation(
+        "nodes-are-lost-before-a-new-daemon-has-read-anything",
+        "controllers/idle/idle.py",
+        "UNREAD_PERIODS = 3",
+        "UNREAD_PERIODS = 0",
+        ("controllers/idle/test_restarts.py",),
+    ),
+    Mutation(
+        "a-daemon-that-never-reads-anything-loses-no-node",
+        "controllers/idle/idle.py",
+        "if not memory.has_read and mark - memory.began_at < UNREAD_PERIODS * self._times.period:",
+        "if not memory.has_read:",
+        ("controllers/idle/test_restarts.py",),
+    ),
+    Mutation(
+        "a-verdict-of-before-a-restart-counts-as-work-now",
+        "controllers/idle/idle.py",
+        "Level.ACTIVE and assessed.watched.judged_at == now:",
+        "Level.ACTIVE:",
+        ("controllers/idle/test_restarts.py",),
+    ),
+    Mutation(
+        "what-reports-show-is-taken-for-a-missing-read",
+        "domain/idle/assess.py",
+        "Level.UNKNOWN and not assessed.verdict.is_seen",
+        "Level.UNKNOWN",
+        ("controllers/idle/test_restarts.py",),
+    ),
+    Mutation(
+        "a-reservation-in-full-use-counts-as-unused",
+        "application/health.py",
+        "if total.used.get(usage.node_id, 0) < usage.chips:",
+        "if total.used.get(usage.node_id, 0) <= usage.chips:",
+        ("controllers/test_reservations.py",),
+    ),
+    Mutation(
+        "a-dry-run-estimates-one-slice-of-several",
+        "cli/nodes/dry_run.py",
+        '"regions", "slices"),',
+        '"regions"),',
+        ("cli/nodes/test_dry_run.py",),
+    ),
+    Mutation(
+        "an-estimate-of-slices-is-of-one",
+        "api/costs/estimates.py",
+        'hardware = {*HardwareRequest.model_fields, "slices"}',
+        "hardware = {*HardwareRequest.model_fields}",
+        ("api/costs/test_estimates.py",),
+    ),
+    Mutation(
+        "lines-beyond-the-limit-of-the-agenda-are-not-counted",
+        "domain/attention/agenda.py",
+        "        max(0, len(following) - limit),\n",
+        "        0,\n",
+        ("dashboard/pages/test_attention.py", "domain/attention/test_agenda.py"),
+    ),
+    Mutation(
+        "an-active-node-is-held-because-the-cleanup-is-paused",
+        "cli/nodes/top.py",
+        '(is_due and set(end["held_by"]) <= _RAILS)',
+        '(set(end["held_by"]) <= _RAILS)',
+        ("cli/nodes/test_top.py",),
+    ),
+    Mutation(
+        "exceeded-budgets-do-not-come-first",
+        "dashboard/pages/costs/budget_lines.py",
+        "            budget.id not in exceeded,\n",
+        "",
+        ("dashboard/pages/costs/test_budgets.py",),
+    ),
+)
+
+MUTATIONS = (*_DOMAIN, *_STORE, *_APPLICATION, *_CONTROLLERS, *_API, *_CLI, *_DAEMON, *_ENDS)
