@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -163,9 +164,16 @@ class Worker:
         return process
 
     def crash(self) -> None:
+        """Kill the supervisor, and wait until another one could start.
+
+        A child that it was starting when it died keeps its lock for a moment. systemd would start
+        the next one again; `start` does so once only.
+        """
         process = self.processes[-1]
         process.kill()
         process.wait()
+        with (self.home / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
 
     def give(self, **changes: Any) -> None:
         self.google.set_attribute("steward-task", json.dumps(make_task(**changes)))
