@@ -46,10 +46,12 @@ class Cleanups:
         statement = select(*cleanups.c).where(cleanups.c.project == project)
         statement = statement.with_for_update(read=True) if held else statement
         row = self._connection.execute(statement).mappings().one_or_none()
-        if row is None:
-            return Cleanup(project)
-        documents = {name: loads(row[name], kind) for name, kind in _DOCUMENTS.items()}
-        return Cleanup(**{**row, **documents})
+        return Cleanup(project) if row is None else _to_cleanup(row)
+
+    def list_all(self) -> Sequence[Cleanup]:
+        """The rows of all projects that had a tick."""
+        rows = self._connection.execute(select(*cleanups.c).order_by(cleanups.c.project)).mappings()
+        return [_to_cleanup(row) for row in rows]
 
     def save(self, cleanup: Cleanup) -> Cleanup:
         """Write a row over the version that was read; returns it with its new version. Raises
@@ -144,6 +146,11 @@ class Cleanups:
 
 def _stale_error(project: str) -> StaleVersion:
     return StaleVersion(f"the cleanup of project {project} was changed by someone else just now")
+
+
+def _to_cleanup(row: RowMapping) -> Cleanup:
+    documents = {name: loads(row[name], kind) for name, kind in _DOCUMENTS.items()}
+    return Cleanup(**{**row, **documents})
 
 
 def _from_row(row: RowMapping) -> EndRecord:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -19,10 +19,10 @@ from sqlalchemy import (
     Select,
     String,
     and_,
-    any_,
     asc,
     case,
     cast,
+    column,
     desc,
     func,
     literal,
@@ -30,8 +30,10 @@ from sqlalchemy import (
     select,
 )
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR, floor_to
 from service.domain.errors import Rejected
+from service.domain.nodes.keep import ABOUT_TTL
 from service.domain.nodes.node import Asked, NodeState
 from service.store.fleet_counts import FleetCounts, RunningCount
 from service.store.idle import count_slots
@@ -79,11 +81,15 @@ class NodeOrder:
 class SortFacts:
     """What an order goes by and is not in the rows of nodes: the second as of which all is sorted,
     nano-dollars an hour of one slice by price key, and the UTC second at which an exceeded budget
-    deletes a node, by node id."""
+    deletes a node, by node id. `delayed_ends` has the idle nodes that do not end when they are due,
+    by id: the UTC second at which they end, None while that is unknown. In the projects `paused`,
+    a time to live ends no node."""
 
     now: int
     rates: Mapping[str, int]
-    budget_ends: Mapping[str, int]
+    budget_ends: Mapping[str, int] = field(default_factory=dict)
+    delayed_ends: Mapping[str, int | None] = field(default_factory=dict)
+    paused: Collection[str] = ()
 
 
 class SortedNodes:
@@ -160,21 +166,7 @@ class SortedNodes:
             case SortKey.RATE | SortKey.COST:
                 return _build_by_money(order.key, facts)
             case SortKey.DELETES_AT:
-                # A node is stopped or deleted for idleness at `due_at`. A keep holds that back.
-                is_kept = func.coalesce(nodes.c.kept_until > now, False)
-                is_ready = nodes.c.state == NodeState.READY
-                acts = and_(is_ready, idle_courses.c.due_at.is_not(None), is_kept.is_(False))
-                idle_end = case((acts, idle_courses.c.due_at), else_=_NEVER)
-                is_open = and_(nodes.c.ended_at.is_(None), nodes.c.asked != Asked.ABSENT)
-                least = func.min if self._is_sqlite else func.least
-                soonest = least(self._ttl_end(), idle_end, self._budget_end(facts.budget_ends))
-                key = func.coalesce(case((is_open, func.nullif(soonest, _NEVER))), last)
-                of_node = and_(
-                    idle_courses.c.node_id == nodes.c.id,
-                    idle_courses.c.incarnation == nodes.c.attempt,
-                )
-                joined = nodes.outerjoin(idle_courses, of_node)
-                return _select_by(joined, key)
+                return self._build_by_end(facts, last)
             case SortKey.USED:
                 slots = count_slots(floor_to(now - USED_SECONDS, HOUR)).subquery()
                 known = slots.c.busy + slots.c.idle
@@ -182,19 +174,45 @@ class SortedNodes:
                 share = cast(slots.c.busy * 1_000 // known, BigInteger)
                 return _select_by(joined, case((known > 0, share), else_=last))
 
-    def _budget_end(self, ends: Mapping[str, int]) -> ColumnElement[Any]:
-        """The second at which an exceeded budget deletes a node, `_NEVER` for none. The ids are one
-        parameter, as a budget may delete more nodes than a statement has parameters."""
-        by_second: dict[int, list[str]] = {}
-        for node_id, at in sorted(ends.items()):
-            by_second.setdefault(at, []).append(node_id)
-        cases = [
-            (_is_among(ids, is_sqlite=self._is_sqlite), literal(at, BigInteger))
-            for at, ids in by_second.items()
-        ]
-        return case(*cases, else_=literal(_NEVER)) if cases else literal(_NEVER)
+    def _build_by_end(
+        self, facts: SortFacts, last: ColumnElement[Any]
+    ) -> tuple[Select[Any], ColumnElement[Any]]:
+        """By the earliest of the end of the time to live, the end for idleness and the deletion by
+        a budget."""
+        of_node = and_(
+            idle_courses.c.node_id == nodes.c.id,
+            idle_courses.c.incarnation == nodes.c.attempt,
+        )
+        courses = nodes.outerjoin(idle_courses, of_node)
+        with_budgets, budget_end = self._join_ends(courses, facts.budget_ends)
+        joined, delayed_end = self._join_ends(with_budgets, _or_never(facts.delayed_ends))
+        is_open = and_(nodes.c.ended_at.is_(None), nodes.c.asked != Asked.ABSENT)
+        least = func.min if self._is_sqlite else func.least
+        soonest = least(
+            self._ttl_end(facts.paused),
+            _build_idle_end(facts.now, delayed_end),
+            func.coalesce(budget_end, _NEVER),
+        )
+        key = func.coalesce(case((is_open, func.nullif(soonest, _NEVER))), last)
+        return _select_by(joined, key)
 
-    def _ttl_end(self) -> ColumnElement[Any]:
+    def _join_ends(
+        self, joined: FromClause, ends: Mapping[str, int]
+    ) -> tuple[FromClause, ColumnElement[Any]]:
+        """Join ends by the id of the node, and return their second, NULL for other nodes. They are
+        one parameter each, as there may be more nodes than a statement has parameters."""
+        columns = column("key", String), column("value", BigInteger)
+        if self._is_sqlite:
+            each = func.json_each(json.dumps(dict(ends))).table_valued(*columns)
+            # A function itself would be called for each node; the rows of this get an index.
+            rows: FromClause = select(each.c.key, each.c.value).subquery()
+        else:
+            ids = literal(list(ends), ARRAY(String))
+            seconds = literal(list(ends.values()), ARRAY(BigInteger))
+            rows = func.unnest(ids, seconds).table_valued(*columns).render_derived()
+        return joined.outerjoin(rows, rows.c.key == nodes.c.id), rows.c.value
+
+    def _ttl_end(self, paused: Collection[str]) -> ColumnElement[Any]:
         """`deletes_at` of the stored view in UTC seconds, `_NEVER` for none. Text of a caller never
         contains the mark, because quotes in it are escaped, and labels stand behind it."""
         if self._is_sqlite:
@@ -204,14 +222,31 @@ class SortedNodes:
         else:
             time = func.substring(nodes.c.view, _DELETES_AT_TIME)
             seconds = func.date_part("epoch", cast(time, DateTime(timezone=True)))
-        return func.coalesce(cast(seconds, BigInteger), _NEVER)
+        end = func.coalesce(cast(seconds, BigInteger), _NEVER)
+        if not paused:
+            return end
+        # A pause holds back a time to live, but no end of a job, and nothing that Google does.
+        is_held = and_(
+            nodes.c.project.in_(list(paused)),
+            nodes.c.model != ProvisioningModel.FLEX_START,
+            nodes.c.ends_after_keep.in_(ABOUT_TTL),
+        )
+        return case((is_held, _NEVER), else_=end)
 
 
-def _is_among(ids: Sequence[str], *, is_sqlite: bool) -> ColumnElement[bool]:
-    """Whether a node is one of these. They are one parameter: a statement has a limit of them."""
-    if is_sqlite:
-        return nodes.c.id.in_(select(func.json_each(json.dumps(ids)).table_valued("value").c.value))
-    return nodes.c.id == any_(literal(ids, ARRAY(String)))
+def _or_never(ends: Mapping[str, int | None]) -> Mapping[str, int]:
+    return {node_id: _NEVER if at is None else at for node_id, at in ends.items()}
+
+
+def _build_idle_end(now: int, delayed_end: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The second at which a node is stopped or deleted for idleness, `_NEVER` for none. A keep
+    holds that back. What is overdue ends with the next check."""
+    due_at = idle_courses.c.due_at
+    next_check = case((due_at < now, literal(now, BigInteger)), else_=due_at)
+    is_kept = func.coalesce(nodes.c.kept_until > now, False)
+    is_ready = nodes.c.state == NodeState.READY
+    acts = and_(is_ready, due_at.is_not(None), is_kept.is_(False))
+    return case((acts, func.coalesce(delayed_end, next_check)), else_=_NEVER)
 
 
 def _select_by(

@@ -12,8 +12,9 @@ from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.catalog.zones import region_of
 from service.domain.clock import DAY, HOUR, to_rfc3339
 from service.domain.errors import Rejected
-from service.domain.idle.cleanup import WatchedNode
+from service.domain.idle.cleanup import RailHold, WatchedNode
 from service.domain.idle.course import IdleCourse, State
+from service.domain.idle.rails import Rail, Waiting
 from service.domain.idle.rollup import ActivityHour
 from service.domain.money import parse_usd
 from service.domain.nodes.node import Asked, Node, NodeState
@@ -184,6 +185,42 @@ def test_the_deletion_by_a_budget_is_sorted_by_as_well(units: Units, number: int
         page = page_of(units, order=order, budget_ends=ends, size=1, token=token)
         pages, token = [*pages, *names_of(page)], page.next_page_token
     assert pages == names_of(found)
+
+
+def test_what_delays_ends_is_sorted_by_as_well(units: Units) -> None:
+    due_at = {"first": LATER + 50, "second": LATER + 60, "third": LATER + 70, "overdue": LATER - 5}
+    nodes = {name: running(units, name) for name in due_at}
+    running(units, "old", ttl_seconds=HOUR + 65)
+    running(units, "told", ttl_seconds=HOUR + 66, ends_after_keep="its job has ended")
+    with units() as unit:
+        for name, node in nodes.items():
+            course = IdleCourse(node.id, node.attempt, State.NOTIFIED, NOON)
+            unit.idle_courses.save([WatchedNode(course, "lab", due_at=due_at[name])])
+    order = NodeOrder(SortKey.DELETES_AT, descending=False)
+    assert names_of(page_of(units, order=order))[:4] == ["overdue", "first", "second", "old"]
+
+    waiting = [
+        Waiting(nodes["first"].id, Rail.HOUR, 1, LATER + 68, due_at["first"]),
+        *(Waiting(f"elsewhere {turn}", Rail.HOUR, 1, LATER + turn, NOON) for turn in range(9_000)),
+    ]
+    with units() as unit:
+        cleanup = unit.cleanups.save(replace(unit.cleanups.get("lab"), waiting=tuple(waiting)))
+    found = page_of(units, order=order)
+    assert names_of(found) == ["overdue", "second", "old", "told", "first", "third"]
+    pages, token = list[str](), ""
+    for _ in range(6):
+        page = page_of(units, order=order, size=1, token=token)
+        pages, token = [*pages, *names_of(page)], page.next_page_token
+    assert pages == names_of(found)
+
+    breaker = RailHold(Rail.BREAKER, "6 of 18 nodes became unknown", NOON, LATER + 55)
+    with units() as unit:
+        cleanup = unit.cleanups.save(replace(cleanup, holds=(breaker,)))
+    assert names_of(page_of(units, order=order))[2:] == ["second", "old", "told", "third"]
+
+    with units() as unit:
+        unit.cleanups.save(cleanup.with_pause(LATER, "ada", "a demo"))
+    assert names_of(page_of(units, order=order))[0] == "told"
 
 
 def test_the_used_share_is_of_the_seconds_that_are_known(units: Units) -> None:

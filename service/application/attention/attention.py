@@ -248,15 +248,19 @@ def _list_exceeded(unit: Unit, now: int) -> Iterator[tuple[Budget, int, int | No
 
 
 def _list_budgets(unit: Unit, book: PriceBook, now: int) -> Iterator[AgendaEntry]:
-    """The exceeded budgets of the current period, with what the nodes cost that they delete."""
+    """The exceeded budgets of the current period: with what the nodes cost that a budget deletes
+    or, if it deletes none, with what all its nodes cost."""
     for budget, since, at in _list_exceeded(unit, now):
-        text, hourly = "The budget is exceeded", None
-        if at is not None:
-            due = sorted(unit.holds.list_deletable(budget.scope))
-            rates = sum_rates(unit.usage.find_open_of(due), book, now).values()
-            hourly = None if None in rates else sum(filter(None, rates))
-            nodes = "1 node" if len(due) == 1 else f"{len(due):,} nodes"
-            text += f", and {nodes} will be deleted" if due else ", and no node is left to delete"
+        text = "The budget is exceeded"
+        if at is None:
+            costly = [hold.node_id for hold, _, _ in unit.holds.list_open([budget.scope])]
+        else:
+            costly = list(unit.holds.list_deletable(budget.scope))
+            nodes = "1 node" if len(costly) == 1 else f"{len(costly):,} nodes"
+            text += (
+                f", and {nodes} will be deleted" if costly else ", and no node is left to delete"
+            )
+        rates = sum_rates(unit.usage.find_open_of(sorted(costly)), book, now).values()
         will_delete = at is not None and at > now
         yield AgendaEntry(
             AgendaKind.BUDGET_DELETES if will_delete else AgendaKind.BUDGET_EXCEEDED,
@@ -264,7 +268,7 @@ def _list_budgets(unit: Unit, book: PriceBook, now: int) -> Iterator[AgendaEntry
             text,
             at=at if will_delete else None,
             since=since,
-            hourly=hourly,
+            hourly=None if None in rates else sum(filter(None, rates)),
             subject_id=budget.id,
         )
 

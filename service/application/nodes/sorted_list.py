@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from service.application.health import RunningSum, sum_running
@@ -66,6 +66,8 @@ def read_sorted_page(unit: Unit, cache: PriceBookCache, now: int, query: SortedQ
     if query.has_choices:
         choices = found.list_choices(NodeFilter(live=only.live, ended=only.ended))
     facts = SortFacts(now, rates, query.budget_ends)
+    if query.order.key is SortKey.DELETES_AT:
+        facts = _with_cleanups(unit, facts)
     ids, more = found.list_ids(only, query.order, query.size, query.token, facts)
     slots = unit.idle_rollups.count_slots(ids, floor_to(now - USED_SECONDS, HOUR))
     return SortedPage(
@@ -78,3 +80,16 @@ def read_sorted_page(unit: Unit, cache: PriceBookCache, now: int, query: SortedQ
         choices=choices,
         as_of=now,
     )
+
+
+def _with_cleanups(unit: Unit, facts: SortFacts) -> SortFacts:
+    """The facts with the ends that rails, pauses and turns delay."""
+    rows = {cleanup.project: cleanup for cleanup in unit.cleanups.list_all()}
+    delaying = [project for project, cleanup in rows.items() if cleanup.holds or cleanup.waiting]
+    delayed = {
+        node.node_id: rows[node.project].expect_end(node.node_id, node.due_at, facts.now).at
+        for node in (unit.idle_courses.list_resting(delaying) if delaying else ())
+        if node.due_at is not None
+    }
+    paused = [project for project, cleanup in rows.items() if cleanup.is_paused]
+    return replace(facts, delayed_ends=delayed, paused=paused)

@@ -19,6 +19,9 @@ TTL_TOLD = "its time to live expired while it was kept, and its owner was notifi
 the second, the keep is over, the owner was notified, and `kept_until` is the end of that notice.
 Any other value is the reason of a job's end."""
 
+ABOUT_TTL = ("", TTL_HELD, TTL_TOLD)
+"""The values of `Node.ends_after_keep` that say nothing about a job."""
+
 LONGEST_SECONDS = 30 * DAY
 LABEL = "keep-until"
 """A label that keeps a node without a request to this service, as in `2026-12-01`."""
@@ -124,7 +127,7 @@ def waits_for_job_end(node: Node) -> bool:
 def names_job_end(ends_after_keep: str) -> bool:
     """Whether this text of a node says that its job has ended, and nothing about its time to
     live."""
-    return ends_after_keep not in ("", TTL_HELD, TTL_TOLD)
+    return ends_after_keep not in ABOUT_TTL
 
 
 def keep_sentence(node: Node) -> str:
@@ -187,12 +190,16 @@ def without_keep(node: Node) -> Node:
 
 
 def goes_at(node: Node) -> int | None:
-    """When a node is deleted after its keep, for its time to live or its job's end.
+    """When a node is deleted for its time to live or its job's end, after its keep. No keep delays
+    the end of a flex-start node.
 
-    None if neither does, or if the end of the keep cannot be read.
+    None if neither ends it, or if the end of the keep cannot be read.
     """
-    keep = keep_of_node(node)
+    keep, google = keep_of_node(node), cloud_ends_at(node)
     at = 0 if waits_for_job_end(node) else node.deletes_at
     if at is None or (keep is not None and keep.until is None):
-        return None
-    return max(at, keep.until or 0) if keep is not None else node.deletes_at
+        return google
+    if keep is None:
+        return node.deletes_at
+    kept_until = max(at, keep.until or 0)
+    return kept_until if google is None else min(kept_until, google)

@@ -405,7 +405,9 @@ def test_the_nodes_that_a_budget_will_delete_are_counted_with_their_cost(lab, at
     assert attention.find_budget_ends() == {node.id: BudgetEnd(NOON + 600, "soon")}
     found = {item.subject: item for item in attention.read_agenda().needs_person}
     assert found["soon"].text == "The budget is exceeded, and 1 node will be deleted"
-    assert (found["soon"].hourly, found["told"].hourly) == (HOURLY, None)
+    assert found["told"].text == "The budget is exceeded"
+    # A node is billed while its deletion goes on.
+    assert (found["soon"].hourly, found["told"].hourly) == (HOURLY, 2 * HOURLY)
 
 
 def test_the_alert_of_an_earlier_period_is_over(lab, attention):

@@ -11,9 +11,11 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from service.application.cleanup.cleanup import CleanupService, IdleMode
+from service.application.nodes.sorted_list import SortKey
 from service.dashboard.pages.cleanup import build_cleanup_page
 from service.dashboard.pages.nodes.nodes import NodesAsked, build_nodes_page
 from service.dashboard.pages.overview import OverviewQuery, build_overview
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import parse_rfc3339
 from service.domain.idle.cleanup import Cleanup, RailHold
 from service.domain.idle.policy import Action
@@ -33,7 +35,7 @@ class Ends:
 
     def __init__(self, units: Units, engine: object, clock: HandClock) -> None:
         self.lab = Lab(units, clock, (factories.PROJECT,))
-        daemon = IdleLab(units, clock, Action.DELETE)
+        self.daemon = daemon = IdleLab(units, clock, Action.DELETE)
         minutes = (TIMES.warmup + 1_800 + TIMES.telemetry) // 60 + 1
         self.idle = daemon.add(REST, name="asleep")
         self.expires_at = clock() + 60 * minutes + 1_200
@@ -68,6 +70,11 @@ class Ends:
             for row in page.rows
             if row.end is not None
         }
+
+    def sorted_names(self) -> list[str]:
+        """The nodes of the list in the order of their ends."""
+        page = build_nodes_page(self.lab.services, NodesAsked(sort=SortKey.DELETES_AT))
+        return [row.row.name for row in page.rows]
 
     def planned(self) -> dict[str, int | None]:
         page = build_cleanup_page(self.lab.services)
@@ -107,6 +114,7 @@ def test_what_nothing_holds_ends_when_it_is_due(ends: Ends) -> None:
     assert ends.planned() == {"asleep": ends.due_at}
     assert ends.answered() == ends.due_at
     assert "deleted in" in ends.line()
+    assert ends.sorted_names() == ["asleep", "old"]
 
 
 def test_a_pause_holds_both_at_once_on_every_page(ends: Ends) -> None:
@@ -121,19 +129,36 @@ def test_a_pause_holds_both_at_once_on_every_page(ends: Ends) -> None:
     assert ends.planned() == {"asleep": ends.due_at}
 
 
+def test_a_pause_delays_nothing_that_google_ends(ends: Ends) -> None:
+    ends.daemon.add(
+        WORK,
+        name="flex",
+        provisioning_model=ProvisioningModel.FLEX_START,
+        ttl_seconds=3_600,
+        next_try_at=ends.clock() + 3_600,
+        labels={"keep-until": "2027-01-01"},
+    )
+    ends.hold()
+    ends.lab.services.cleanup.pause("lab", "ada", "a demo")
+    assert ends.agenda()["flex"] == ends.listed()["flex"] == ends.clock() + 3_600
+    assert ends.sorted_names()[0] == "flex"
+
+
 def test_an_open_breaker_delays_the_idle_node_alone(ends: Ends) -> None:
-    until = ends.due_at + 600
+    until = ends.expires_at + 600
     ends.hold(RailHold(Rail.BREAKER, "6 of 18 nodes became unknown", NOON, until))
     assert ends.agenda() == ends.listed() == {"asleep": until, "old": ends.expires_at}
     assert ends.planned() == {"asleep": until}
     assert ends.answered() == until
     assert ends.line().endswith(": the breaker is open")
+    assert ends.sorted_names() == ["old", "asleep"]
 
 
 def test_the_turn_of_a_node_is_its_end(ends: Ends) -> None:
-    turn = ends.due_at + 900
+    turn = ends.expires_at + 900
     ends.hold(waiting=(Waiting(ends.idle.id, Rail.HOUR, 1, turn, ends.due_at),))
     assert ends.agenda()["asleep"] == ends.listed()["asleep"] == turn
     assert ends.planned() == {"asleep": turn}
     assert ends.answered() == turn
     assert "deleted in" in ends.line()
+    assert ends.sorted_names() == ["old", "asleep"]

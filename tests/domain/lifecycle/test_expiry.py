@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import DAY, HOUR
 from service.domain.lifecycle.expiry import (
     NOTICE,
@@ -34,6 +35,8 @@ KEPT = {"kept_until": NOON + HOUR, "kept_because": "a demo"}
 WAS_KEPT = {"kept_until": NOON - 1, "kept_because": "a demo"}
 TOLD = {"kept_until": NOON + 60, "kept_because": NOTICE, "ends_after_keep": TTL_TOLD}
 WAS_TOLD = TOLD | {"kept_until": NOON}
+FLEX = LIVES | {"provisioning_model": ProvisioningModel.FLEX_START}
+"""Google ends this node at noon."""
 UNREADABLE = {"labels": {LABEL: "soon"}}
 
 
@@ -150,6 +153,11 @@ def test_a_node_is_looked_at_again_when_its_end_may_come(changes, at):
         (LIVES | TOLD, NOON + 60),
         (LIVES | UNREADABLE, None),
         (KEPT | {"ends_after_keep": JOB}, NOON + HOUR),
+        (FLEX, NOON),
+        (FLEX | KEPT, NOON),
+        (FLEX | UNREADABLE, NOON),
+        (FLEX | KEPT | {"ends_after_keep": JOB}, NOON),
+        (FLEX | KEPT | {"ends_after_keep": JOB, "ttl_seconds": 3 * HOUR}, NOON + HOUR),
     ],
 )
 def test_a_node_says_when_it_goes(changes, at):

@@ -25,6 +25,7 @@ from service.dashboard.kit.links import FilterLink
 from service.dashboard.kit.node_rows import FAILING, NodeRow, build_node_row
 from service.dashboard.kit.visible_text import escape_invisible
 from service.dashboard.pages.nodes.idle import RAIL_REASONS, idle_line
+from service.domain.catalog.provisioning import ProvisioningModel
 from service.domain.clock import parse_rfc3339
 from service.domain.costs.display_rounding import in_units, unit_for
 from service.domain.errors import Rejected
@@ -327,9 +328,9 @@ def find_end(
     ends: list[tuple[int, str]] = []
     held: list[str] = []
     if said["deletes_at"] is not None:
-        # A pause holds back a time to live, and neither the end of a job nor a wait for READY.
-        is_of_ttl = said["ready_at"] is not None and not names_job_end(said["ends_after_keep"])
-        if is_paused and is_of_ttl:
+        # A pause holds back a time to live, but no end of a job, and nothing that Google does.
+        is_google = said["provisioning_model"] == ProvisioningModel.FLEX_START
+        if is_paused and not is_google and not names_job_end(said["ends_after_keep"]):
             held.append(f"TTL: {RAIL_REASONS[Rail.PAUSE]}")
         else:
             ends.append((parse_rfc3339(said["deletes_at"]), "TTL"))
